@@ -58,7 +58,7 @@ impl Store {
         if bound >= end || occupied <= most / 2 {
             return (Vec::new(), end.min(bound));
         }
-        let waiting = self.unlaid.iter().filter_map(|id| self.partitions.get(id));
+        let waiting = self.layout.unlaid().filter_map(|id| self.partitions.get(id));
         let holding = waiting.filter_map(|log| Some((log, log.uncommitted().next()?.frame)));
         let (mut carried, mut end) = (Vec::new(), end);
         for (log, frame) in holding {

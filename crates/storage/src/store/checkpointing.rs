@@ -36,9 +36,7 @@ impl CheckpointJob {
 impl Store {
     /// Whether all steps of the round are done and its checkpoint should be written.
     pub fn checkpoint_is_due(&self) -> bool {
-        self.round
-            .as_ref()
-            .is_some_and(|round| round.is_over() && !round.stepping && !round.checkpointing)
+        self.layout.is_to_be_checkpointed()
     }
 
     /// Takes the checkpoint that ends the round. `state` gives what each partition's owner wants kept, and the offset
@@ -51,10 +49,7 @@ impl Store {
         state: &mut dyn FnMut(PartitionId) -> Option<(Bytes, Offset)>,
     ) -> CheckpointJob {
         assert!(self.checkpoint_is_due(), "a checkpoint ends a finished round");
-        let round = self.round.as_mut().expect("one is due");
-        round.checkpointing = true;
-        round.compaction = std::mem::take(&mut self.compaction_unrecorded);
-        let frame = round.before_frame;
+        let frame = self.layout.begin_checkpoint(self.compaction.take_owed());
         let replay = self.journal.replay_start(frame);
         let partition = |log: &PartitionLog| {
             let (state, state_next) = state(log.id).unwrap_or((Bytes::new(), Offset(log.next)));
@@ -79,14 +74,10 @@ impl Store {
         let mut kept: Vec<&PartitionLog> = all.filter(is_kept).collect();
         kept.sort_unstable_by_key(|log| log.id);
         let partitions: Vec<PartitionCheckpoint> = kept.into_iter().map(partition).collect();
-        self.checkpoint_bytes = partitions.iter().map(PartitionCheckpoint::memory_bytes).sum();
-        let removals = self
-            .removals
-            .iter()
-            .map(|(removal, _)| **removal)
-            .chain(self.removing)
-            .chain(self.superseded.iter().map(|superseded| superseded.removal))
-            .collect();
+        let bytes = partitions.iter().map(PartitionCheckpoint::memory_bytes).sum();
+        self.layout.note_checkpoint(bytes);
+        let removals = self.removals.iter().chain(self.compaction.superseded());
+        let removals = removals.copied().collect();
         if planted(Bug::ReleasedBeforeCheckpoint) {
             self.journal.release_before(&replay, &self.adopted);
         }
@@ -112,13 +103,11 @@ impl Store {
     /// # Errors
     /// The job's own: the round is given up. Nothing is lost; the journal keeps its files until a later one succeeds.
     pub fn checkpointed(&mut self, job: CheckpointJob, result: io::Result<()>) -> io::Result<()> {
-        let round = self.round.as_ref().expect("a checkpoint belongs to a round");
-        assert!(round.checkpointing, "a checkpoint ends once");
+        self.layout.end_checkpoint(result.is_ok());
         if let Err(error) = result {
             self.give_up_round();
             return Err(error);
         }
-        self.round = None;
         let given_up = self.given_up_meanwhile(&job.checkpoint);
         let mut held = self.adopted.clone();
         held.extend(
@@ -130,8 +119,9 @@ impl Store {
         self.note_recorded(&job.checkpoint);
         self.forget_laid_out();
         let staged = self.journal.staged_before().saturating_sub(1);
-        self.removals
-            .extend(given_up.into_iter().map(|removal| (Box::new(removal), staged)));
+        for removal in given_up {
+            self.removals.push(removal, staged);
+        }
         self.give_back(&job.checkpoint);
         Ok(())
     }

@@ -72,13 +72,45 @@ pub enum Compacted {
 }
 
 /// A segment that another took the place of.
-pub(super) struct Superseded {
-    pub(super) removal: Removal,
+struct Superseded {
+    removal: Removal,
     bytes: u64,
 }
 
-/// The pass under way.
+/// The state of compaction: the pass under way, and what no checkpoint tells yet.
+#[derive(Default)]
 pub(super) struct Compaction {
+    under_way: Option<UnderWay>,
+    /// Segments that others were put in the place of: they go once a checkpoint that does not name them is durable.
+    superseded: Vec<Superseded>,
+    /// What passes came to should be in a checkpoint soon, and is not yet.
+    is_owed: bool,
+}
+
+impl Compaction {
+    /// Says whether a checkpoint is owed to what passes came to.
+    pub(super) fn is_owed(&self) -> bool {
+        self.is_owed
+    }
+
+    /// Says the same, and takes it for paid.
+    pub(super) fn take_owed(&mut self) -> bool {
+        std::mem::take(&mut self.is_owed)
+    }
+
+    /// Takes note that a checkpoint is owed, if it is.
+    pub(super) fn note_owed(&mut self, is_owed: bool) {
+        self.is_owed |= is_owed;
+    }
+
+    /// The removals of segments that others were put in the place of.
+    pub(super) fn superseded(&self) -> impl Iterator<Item = &Removal> {
+        self.superseded.iter().map(|superseded| &superseded.removal)
+    }
+}
+
+/// The pass under way.
+struct UnderWay {
     partition: PartitionId,
     /// None while a step is out.
     pass: Option<Box<Pass>>,
@@ -131,7 +163,7 @@ impl Store {
         let Some(log) = self.partitions.get(&id) else {
             return false;
         };
-        if self.compaction.is_some() || self.journal.dead().is_some() {
+        if self.compaction.under_way.is_some() || self.journal.dead().is_some() {
             return false;
         }
         let (known, cleaned) = (self.files_of(log), log.cleaned.clone());
@@ -153,7 +185,7 @@ impl Store {
             known,
             cleaned,
         );
-        self.compaction = Some(Compaction {
+        self.compaction.under_way = Some(UnderWay {
             partition: id,
             pass: Some(Box::new(pass)),
         });
@@ -162,7 +194,7 @@ impl Store {
 
     /// Whether a pass is under way.
     pub fn is_compacting(&self) -> bool {
-        self.compaction.is_some()
+        self.compaction.under_way.is_some()
     }
 
     /// The next step of the pass under way; none while one is out, or while too much is on the disk twice and waits for a
@@ -171,24 +203,33 @@ impl Store {
         if self.too_much_is_superseded() || self.journal.dead().is_some() {
             return None;
         }
-        let pass = self.compaction.as_mut()?.pass.take()?;
+        let pass = self.compaction.under_way.as_mut()?.pass.take()?;
         Some(CompactionJob { pass })
     }
 
     /// Gives the pass under way up, when no step is out. What it has put in place stays; what it has not ended goes.
     pub fn end_compaction(&mut self) {
-        let given_up = self.compaction.take_if(|compaction| compaction.pass.is_some());
-        let Some(Compaction { partition, pass }) = given_up else {
+        let given_up = self
+            .compaction
+            .under_way
+            .take_if(|under_way| under_way.pass.is_some());
+        let Some(UnderWay { partition, pass }) = given_up else {
             return;
         };
         let unfinished = pass.and_then(|pass| pass.unfinished());
-        let unfinished = unfinished.map(|name| (Box::new(removal(partition, name)), 0));
-        self.removals.extend(unfinished);
-        self.compaction_unrecorded |= !self.superseded.is_empty();
+        if let Some(name) = unfinished {
+            self.removals.push_free(removal(partition, name));
+        }
+        self.compaction.note_owed(!self.compaction.superseded.is_empty());
     }
 
     fn too_much_is_superseded(&self) -> bool {
-        let bytes: u64 = self.superseded.iter().map(|superseded| superseded.bytes).sum();
+        let bytes: u64 = self
+            .compaction
+            .superseded
+            .iter()
+            .map(|superseded| superseded.bytes)
+            .sum();
         bytes > 0 && bytes >= self.config.superseded_bytes_max
     }
 
@@ -202,19 +243,21 @@ impl Store {
         result: Result<StepResult, Fault>,
         now_ms: i64,
     ) -> Result<Compacted, Fault> {
-        let compaction = self.compaction.take().expect("a step belongs to a pass");
-        assert!(compaction.pass.is_none(), "a step ends once");
-        if let Some(log) = self.partitions.get_mut(&compaction.partition) {
+        let under_way = self.compaction.under_way.take();
+        let UnderWay { partition, pass } = under_way.expect("a step belongs to a pass");
+        assert!(pass.is_none(), "a step ends once");
+        if let Some(log) = self.partitions.get_mut(&partition) {
             // The first step has swept; one that gives up may not have taken its own away.
             log.unswept = match &result {
                 Ok(done) => matches!(done.step, CompactionStep::NoRoom { .. }),
                 Err(_) => true,
             };
         }
-        let compacted = self.apply_step(compaction.partition, job, result, now_ms);
+        let compacted = self.apply_step(partition, job, result, now_ms);
         // With the pass over, or no room for its next step, what it came to is to be recorded now.
-        let is_over = self.compaction.is_none() && !self.superseded.is_empty();
-        self.compaction_unrecorded |= is_over || self.too_much_is_superseded();
+        let is_over = self.compaction.under_way.is_none() && !self.compaction.superseded.is_empty();
+        let is_owed = is_over || self.too_much_is_superseded();
+        self.compaction.note_owed(is_owed);
         compacted
     }
 
@@ -231,20 +274,20 @@ impl Store {
             Err(_) if self.was_taken_away(partition, job.pass.segments()) => return Ok(Compacted::Abandoned),
             Err(fault) => return Err(fault),
         };
-        let going_on = Compaction {
+        let going_on = UnderWay {
             partition,
             pass: Some(job.pass),
         };
         match step {
             CompactionStep::More => {
-                self.compaction = Some(going_on);
+                self.compaction.under_way = Some(going_on);
                 Ok(Compacted::More)
             }
             CompactionStep::Rewritten(rewritten) => {
                 let Some(bytes_freed) = self.put_in_place(partition, &rewritten) else {
                     return Ok(Compacted::Abandoned);
                 };
-                self.compaction = Some(going_on);
+                self.compaction.under_way = Some(going_on);
                 Ok(Compacted::Rewritten {
                     records_removed: rewritten.records_removed,
                     tombstones_removed: rewritten.tombstones_removed,
@@ -271,7 +314,7 @@ impl Store {
             last.at_ms = last.at_ms.max(now_ms);
         }
         log.cleaned = cleaned;
-        self.compaction_unrecorded = true;
+        self.compaction.note_owed(true);
         true
     }
 
@@ -295,7 +338,7 @@ impl Store {
         });
         let Some(range) = range else {
             // Trimmed while it was written: the file is nobody's.
-            self.removals.push_back((Box::new(removal(id, new.name())), 0));
+            self.removals.push_free(removal(id, new.name()));
             return None;
         };
         assert!(
@@ -318,8 +361,8 @@ impl Store {
                 ..removal(id, segment.name())
             };
             match planted(Bug::SupersededRemovedEarly) {
-                true => self.removals.push_back((Box::new(removal), 0)),
-                false => self.superseded.push(Superseded {
+                true => self.removals.push_free(removal),
+                false => self.compaction.superseded.push(Superseded {
                     removal,
                     bytes: segment.stored_bytes(),
                 }),
@@ -336,20 +379,15 @@ impl Store {
                 log.recorded = partition.laid_out;
             }
         }
-        if self.superseded.is_empty() {
-            return;
-        }
         let may_go = |superseded: &mut Superseded| checkpoint.removals.contains(&superseded.removal);
-        let gone = self.superseded.extract_if(.., may_go);
-        self.removals
-            .extend(gone.map(|superseded| (Box::new(superseded.removal), 0)));
+        for gone in self.compaction.superseded.extract_if(.., may_go) {
+            self.removals.push_free(gone.removal);
+        }
     }
 
     /// The names that files of a partition may have: of its segments, and of what is still to be removed.
     fn files_of(&self, log: &PartitionLog) -> Vec<SegmentName> {
-        let waiting = self.removals.iter().map(|(removal, _)| removal.as_ref());
-        let superseded = self.superseded.iter().map(|superseded| &superseded.removal);
-        let removals = waiting.chain(&self.removing).chain(superseded);
+        let removals = self.removals.iter().chain(self.compaction.superseded());
         let removed = removals.filter(|removal| removal.partition == log.id);
         let removed = removed.filter_map(|removal| removal.segment);
         log.segments.iter().map(Segment::name).chain(removed).collect()

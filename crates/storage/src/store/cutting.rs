@@ -188,17 +188,15 @@ impl Store {
             start: staged.start,
             length: entry.payload_bytes,
         };
-        if log.push_staged(tail_batch, self.journal.resident_from()) {
-            self.unlaid.push_back(id);
-        }
+        let is_first = log.push_staged(tail_batch, self.journal.resident_from());
         log.note_kind(&header, entry.aborts);
-        self.bytes_since_round += u64::from(entry.payload_bytes);
+        self.layout.note_staged(id, entry.payload_bytes, is_first);
         Ok(())
     }
 
     /// Frames before this one hold no batch of which it is not known that it is committed, as far as the journal alone has it.
     pub(super) fn committed_before(&self) -> u64 {
-        let waiting = self.unlaid.iter().filter_map(|id| self.partitions.get(id));
+        let waiting = self.layout.unlaid().filter_map(|id| self.partitions.get(id));
         let uncommitted = waiting.filter_map(|log| Some(log.uncommitted().next()?.frame));
         match planted(Bug::UncommittedLaidOut) {
             true => u64::MAX,

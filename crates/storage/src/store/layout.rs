@@ -41,30 +41,111 @@ const RUN_IN_JOURNAL_BYTES: u64 = 512 << 10;
 /// What a checkpoint costs beside reading as many bytes back.
 const CHECKPOINT_IN_JOURNAL_TIMES: u64 = 4;
 
+/// The state of layout: what waits for it, the round under way, and what the next one begins by.
+#[derive(Default)]
+pub(super) struct Layout {
+    /// Partitions with batches in the journal only, in the order of their first such batch.
+    unlaid: VecDeque<PartitionId>,
+    round: Option<Round>,
+    /// Bytes of batches appended since the last round began, for the trigger.
+    bytes_since_round: u64,
+    /// Where the journal was then, in bytes of frames since the start.
+    journal_at_round: u64,
+    /// What the last checkpoint took, more or less.
+    checkpoint_bytes: u64,
+    /// No round ends before this frame: one that was given up may have laid out what comes before, and a checkpoint must not
+    /// ask recovery to begin there.
+    laid_out_before: u64,
+}
+
+impl Layout {
+    /// The state after recovery: the journal has `journal_bytes` of these partitions.
+    pub(super) fn recovered(unlaid: VecDeque<PartitionId>, journal_bytes: u64) -> Layout {
+        Layout {
+            unlaid,
+            bytes_since_round: journal_bytes,
+            ..Layout::default()
+        }
+    }
+
+    /// Takes note of a batch in the journal. `is_first` says that its partition had none there that waits.
+    pub(super) fn note_staged(&mut self, id: PartitionId, bytes: u32, is_first: bool) {
+        if is_first {
+            self.unlaid.push_back(id);
+        }
+        self.bytes_since_round += u64::from(bytes);
+    }
+
+    /// The partitions that wait for the next round.
+    pub(super) fn unlaid(&self) -> impl Iterator<Item = &PartitionId> {
+        self.unlaid.iter()
+    }
+
+    /// Says whether a step is out.
+    pub(super) fn is_stepping(&self) -> bool {
+        self.round.as_ref().is_some_and(|round| round.stepping)
+    }
+
+    /// Says whether a step is out that may be writing to a segment of this partition. One that carries writes to none.
+    pub(super) fn is_writing_to(&self, id: PartitionId) -> bool {
+        let stepping = self.round.as_ref().filter(|round| round.stepping);
+        stepping.is_some_and(|round| round.carrying.is_empty() && round.waiting.front() == Some(&id))
+    }
+
+    /// Says whether all steps of the round under way are made, and its checkpoint is not begun.
+    pub(super) fn is_to_be_checkpointed(&self) -> bool {
+        let round = self.round.as_ref();
+        round.is_some_and(|round| round.is_over() && !round.stepping && !round.checkpointing)
+    }
+
+    /// Begins the checkpoint that ends the round. It records what compaction came to, if that `is_owed`. Returns the frame before
+    /// which everything is laid out.
+    pub(super) fn begin_checkpoint(&mut self, is_owed: bool) -> u64 {
+        let round = self.round.as_mut().expect("a round is to be checkpointed");
+        round.checkpointing = true;
+        round.compaction = is_owed;
+        round.before_frame
+    }
+
+    /// Takes note of how large the checkpoint became.
+    pub(super) fn note_checkpoint(&mut self, bytes: u64) {
+        self.checkpoint_bytes = bytes;
+    }
+
+    /// Takes note that the checkpoint under way has come back. If it failed, the round is still there, to be given up.
+    pub(super) fn end_checkpoint(&mut self, is_durable: bool) {
+        let round = self.round.as_ref().expect("a checkpoint belongs to a round");
+        assert!(round.checkpointing, "a checkpoint ends once");
+        if is_durable {
+            self.round = None;
+        }
+    }
+}
+
 /// The round under way.
-pub(super) struct Round {
+struct Round {
     /// Frames before this one are laid out when the round is done.
-    pub(super) before_frame: u64,
+    before_frame: u64,
     /// Partitions whose suffixes are to be carried, before anything is laid out.
-    pub(super) carrying: VecDeque<PartitionId>,
+    carrying: VecDeque<PartitionId>,
     /// Partitions still to be looked at.
-    pub(super) waiting: VecDeque<PartitionId>,
+    waiting: VecDeque<PartitionId>,
     /// Frames that were read back for one partition and are mostly others', for the steps of those.
     recalled: HashMap<u64, Bytes>,
     /// What it took of the store's: given back if it comes to nothing.
     bytes: u64,
     /// The same of where the journal was when the round before it began.
     journal_before: u64,
-    pub(super) compaction: bool,
+    compaction: bool,
     /// A step is out.
-    pub(super) stepping: bool,
+    stepping: bool,
     /// The checkpoint that ends the round is out.
-    pub(super) checkpointing: bool,
+    checkpointing: bool,
 }
 
 impl Round {
     /// Whether no step is left to be planned.
-    pub(super) fn is_over(&self) -> bool {
+    fn is_over(&self) -> bool {
         self.carrying.is_empty() && self.waiting.is_empty()
     }
 }
@@ -82,13 +163,13 @@ impl Store {
     pub fn layout_is_due(&self) -> bool {
         let (occupied, most) = self.journal.occupied_bytes();
         let waits = || {
-            self.bytes_since_round >= self.config.layout_trigger_bytes
+            self.layout.bytes_since_round >= self.config.layout_trigger_bytes
                 || self.frames_are_sparse()
                 || occupied > most / 2
         };
         // Also with nothing to lay out: trims fill the journal too, and a checkpoint that failed is still owed.
-        self.round.is_none()
-            && (self.compaction_unrecorded || (self.has_unreleased_before(self.layout_end()) && waits()))
+        self.layout.round.is_none()
+            && (self.compaction.is_owed() || (self.has_unreleased_before(self.layout_end()) && waits()))
     }
 
     /// Whether frames that hold little have become many. A flush of one small batch takes a block: memory lets go of such frames
@@ -97,9 +178,9 @@ impl Store {
     fn frames_are_sparse(&self) -> bool {
         let trigger = self.config.layout_trigger_bytes;
         let in_memory = (self.config.tail_cache_bytes as u64 / 2).clamp(trigger / 8, trigger);
-        let runs = self.unlaid.len() as u64 * RUN_IN_JOURNAL_BYTES;
-        let checkpoint = self.checkpoint_bytes * CHECKPOINT_IN_JOURNAL_TIMES;
-        self.journal.placed_bytes() - self.journal_at_round >= in_memory.max(runs + checkpoint)
+        let runs = self.layout.unlaid.len() as u64 * RUN_IN_JOURNAL_BYTES;
+        let checkpoint = self.layout.checkpoint_bytes * CHECKPOINT_IN_JOURNAL_TIMES;
+        self.journal.placed_bytes() - self.layout.journal_at_round >= in_memory.max(runs + checkpoint)
     }
 
     /// Begins a round over everything that is durable now, but for a file that may be adopted when it is complete; if layout is
@@ -115,30 +196,30 @@ impl Store {
     }
 
     fn begin_round(&mut self, end: u64) -> bool {
-        if self.round.is_some() || self.journal.dead().is_some() {
+        if self.layout.round.is_some() || self.journal.dead().is_some() {
             return false;
         }
         let (carrying, end) = self.to_carry(self.committed_before(), end);
-        if !(self.has_unreleased_before(end) || self.compaction_unrecorded) {
+        if !(self.has_unreleased_before(end) || self.compaction.is_owed()) {
             return false;
         }
         // A round for the sake of compaction alone may have nothing to lay out: it never goes back.
         let end = end.max(self.journal.released_before());
         let before_frame = self.end_of_first_to_read_back(end).unwrap_or(end);
-        let journal_before = self.journal_at_round;
+        let journal_before = self.layout.journal_at_round;
         let bytes = match before_frame == end {
             true => {
-                self.journal_at_round = self.journal.placed_bytes();
-                std::mem::take(&mut self.bytes_since_round)
+                self.layout.journal_at_round = self.journal.placed_bytes();
+                std::mem::take(&mut self.layout.bytes_since_round)
             }
             false => 0,
         };
         let carrying = VecDeque::from(carrying);
         if carrying.is_empty() {
-            self.laid_out_before = before_frame;
+            self.layout.laid_out_before = before_frame;
         }
-        let waiting = std::mem::take(&mut self.unlaid);
-        self.round = Some(Round {
+        let waiting = std::mem::take(&mut self.layout.unlaid);
+        self.layout.round = Some(Round {
             before_frame,
             carrying,
             waiting,
@@ -161,13 +242,13 @@ impl Store {
 
     /// Whether a round is under way.
     pub fn is_laying_out(&self) -> bool {
-        self.round.is_some()
+        self.layout.round.is_some()
     }
 
     /// Whether batches for a whole round have come while one is under way: who goes on appending makes the next one larger than
     /// rounds should be.
     pub fn layout_is_overtaken(&self) -> bool {
-        self.round.is_some() && self.bytes_since_round >= self.config.layout_trigger_bytes
+        self.layout.round.is_some() && self.layout.bytes_since_round >= self.config.layout_trigger_bytes
     }
 
     /// The end, in frames, of the oldest journal file that a round up to `end` would read back, if the round would go on behind it.
@@ -177,7 +258,7 @@ impl Store {
             let file = self.journal.forgotten_file(first, end)?;
             // Of one that is adopted the others' frames are read back all the same, whole.
             if !self.is_adoptable(&file) || file.is_shared {
-                let file_end = file.frames_end.max(self.laid_out_before);
+                let file_end = file.frames_end.max(self.layout.laid_out_before);
                 return (file_end < end).then_some(file_end);
             }
             first = file.frames_end;
@@ -187,7 +268,7 @@ impl Store {
     /// The next step of the round under way, if none is out. When there is none left, `begin_checkpoint` ends the round.
     pub fn next_layout(&mut self, now_ms: i64) -> Option<LayoutJob> {
         loop {
-            let round = self.round.as_mut().filter(|round| !round.stepping)?;
+            let round = self.layout.round.as_mut().filter(|round| !round.stepping)?;
             if let Some(id) = round.carrying.front().copied() {
                 if let Some(job) = self.next_carry(id, now_ms) {
                     return Some(job);
@@ -199,14 +280,19 @@ impl Store {
             if let Some(log) = self.partitions.get(&id)
                 && let Some(job) = self.plan_step(log, before_frame, now_ms)
             {
-                self.round.as_mut().expect("seen above").stepping = true;
+                self.layout.round.as_mut().expect("seen above").stepping = true;
                 return Some(job);
             }
-            self.round.as_mut().expect("seen above").waiting.pop_front();
+            self.layout
+                .round
+                .as_mut()
+                .expect("seen above")
+                .waiting
+                .pop_front();
             if let Some(log) = self.partitions.get_mut(&id) {
                 log.queued = log.needs_layout();
                 if log.queued {
-                    self.unlaid.push_back(id);
+                    self.layout.unlaid.push_back(id);
                 }
             }
         }
@@ -222,12 +308,12 @@ impl Store {
                 ..self.step(log, Segment::new(log.next, now_ms), None)
             })
         });
-        let round = self.round.as_mut().expect("it carries");
+        let round = self.layout.round.as_mut().expect("it carries");
         round.stepping = job.is_some();
         if job.is_none() {
             round.carrying.pop_front();
             if round.carrying.is_empty() {
-                self.laid_out_before = round.before_frame;
+                self.layout.laid_out_before = round.before_frame;
             }
         }
         job
@@ -318,7 +404,7 @@ impl Store {
 
     /// A range of a frame that was read back in this round.
     fn recalled(&self, staged: Staged, length: usize) -> Option<Bytes> {
-        let frame = self.round.as_ref()?.recalled.get(&staged.frame)?;
+        let frame = self.layout.round.as_ref()?.recalled.get(&staged.frame)?;
         let start = staged.start as usize;
         Some(frame.slice(start..start + length))
     }
@@ -351,7 +437,7 @@ impl Store {
     /// # Errors
     /// The step's own: the round is given up, nothing is lost. Begin another one after a while.
     pub fn laid_out(&mut self, job: LayoutJob, result: Result<LaidOut, StepFailed>) -> Result<(), Fault> {
-        let round = self.round.as_mut().expect("a step belongs to a round");
+        let round = self.layout.round.as_mut().expect("a step belongs to a round");
         assert!(round.stepping, "a step ends once");
         round.stepping = false;
         if job.carry.is_some() {
@@ -374,7 +460,7 @@ impl Store {
             log.end_segment(job.open.map(|open| open.segment.first));
         }
         if others_wait {
-            let round = self.round.as_mut().expect("seen above");
+            let round = self.layout.round.as_mut().expect("seen above");
             round.recalled.extend(done.recalled.drain(..));
         }
         assert!(done.segment.next > log.laid_out, "a step makes progress");
@@ -413,10 +499,10 @@ impl Store {
         match self.carry(&job, done.carried) {
             // What is appended from now on is behind the round's end.
             Ok(()) => {
-                let round = self.round.as_mut().expect("its step ended");
+                let round = self.layout.round.as_mut().expect("its step ended");
                 round.carrying.pop_front();
                 if round.carrying.is_empty() {
-                    self.laid_out_before = round.before_frame;
+                    self.layout.laid_out_before = round.before_frame;
                 }
             }
             // Another round tries again, when there is room.
@@ -430,21 +516,22 @@ impl Store {
         let key = (job.partition, done.segment.name());
         let run_first = job.batches.first().map(|batch| batch.first);
         let table = self
+            .caches
             .tables
             .peek(&key)
             .filter(|table| table.last().map(|last| last.next) == run_first);
         if let Some(table) = table {
             let extended: Vec<Chunk> = table.iter().chain(&done.chunks).copied().collect();
-            self.tables.insert(key, Arc::new(extended));
+            self.caches.tables.insert(key, Arc::new(extended));
         }
     }
 
     pub(super) fn give_up_round(&mut self) {
-        if let Some(round) = self.round.take() {
-            self.unlaid.extend(round.waiting);
-            self.bytes_since_round += round.bytes;
-            self.journal_at_round = round.journal_before;
-            self.compaction_unrecorded |= round.compaction;
+        if let Some(round) = self.layout.round.take() {
+            self.layout.unlaid.extend(round.waiting);
+            self.layout.bytes_since_round += round.bytes;
+            self.layout.journal_at_round = round.journal_before;
+            self.compaction.note_owed(round.compaction);
         }
     }
 }

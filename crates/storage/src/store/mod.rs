@@ -3,6 +3,7 @@
 //! An append is staged in memory here and durable once its flush came back. The store numbers nothing and
 //! commits nothing: its owner does, says so here, and asks for bytes only up to where readers may see.
 
+mod caches;
 mod carrying;
 mod checkpointing;
 mod compacting;
@@ -17,14 +18,13 @@ mod removal;
 mod resident;
 mod returning;
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use platform::disk::Disk;
 use platform::random::Random;
-use quick_cache::unsync::Cache;
 use record::{Epoch, Offset, PartitionId, batch};
 
 pub use crate::compaction::CompactionJob;
@@ -34,31 +34,22 @@ pub use layout::{LayoutJob, StepFailed};
 pub use open::{Recovered, RecoveredPartition};
 pub(crate) use open::{Replay, recover};
 pub use read::{Located, Read, ReadError, ReadJob, ReadOutcome};
-use removal::Unnamed;
 pub use removal::{AgeLimit, REMOVAL_PAUSE, RemovalJob, Removed};
 
 use crate::batch_bytes::BatchBytes;
-use crate::checkpoint::Removal;
 use crate::checksum::JournalIdentity;
 use crate::journal::frame::{EntryHeader, EntryKind, NONE};
 use crate::journal::{Flush, Journal, JournalFile, JournalSizes, PrepareFile, Reserve, StageError};
 use crate::partition::{PartitionLog, SegmentRolling, TailBatch};
-use compacting::{Compaction, Superseded};
-use layout::Round;
-use pieces::{ByteWeight, PieceCache, SegmentKey};
-use read_ahead::ReadAhead;
+use caches::Caches;
+use compacting::Compaction;
+use layout::Layout;
+use removal::Removals;
 use returning::Returning;
 
 /// How long the owner of a store rests after one of its jobs has failed, before it tries another: a disk does not mend at
 /// once, and each failure is told.
 pub const RETRY_AFTER: Duration = Duration::from_secs(1);
-
-/// Segment files kept open for reading.
-const OPEN_SEGMENTS_MAX: usize = 256;
-/// Of the chunk cache's budget, the share that loaded segment indexes may take.
-const TABLE_SHARE: usize = 8;
-/// More than the index of a segment of 1 GiB takes.
-const TABLE_BYTES_MAX: u64 = 1 << 20;
 
 /// How one store is set up.
 #[derive(Debug, Clone, Copy)]
@@ -136,38 +127,14 @@ pub struct Store {
     journal: Journal,
     /// Each in its own place: a table that grows moves what is in it, all at once.
     partitions: HashMap<PartitionId, Box<PartitionLog>>,
-    /// Partitions with batches in the journal only, in the order of their first such batch.
-    unlaid: VecDeque<PartitionId>,
-    round: Option<Round>,
-    /// Bytes of batches appended since the last round began, for the trigger.
-    bytes_since_round: u64,
-    /// Where the journal was then, in bytes of frames since the start.
-    journal_at_round: u64,
-    /// What the last checkpoint took, more or less.
-    checkpoint_bytes: u64,
+    layout: Layout,
     /// Sequences of the journal files that segments consist of.
     adopted: HashSet<u64>,
-    /// No round ends before this frame: one that was given up may have laid out what comes before, and a checkpoint must not
-    /// ask recovery to begin there.
-    laid_out_before: u64,
-    /// Each in its own place, too.
-    removals: VecDeque<(Box<Removal>, u64)>,
-    removing: Option<Removal>,
-    /// Segments that compaction has put others in the place of: they go once a checkpoint that does not name them is durable.
-    superseded: Vec<Superseded>,
-    /// What compaction came to should be in a checkpoint soon, and is not yet.
-    compaction_unrecorded: bool,
-    compaction: Option<Compaction>,
-    returning: Vec<Returning>,
-    /// Large files on their way out.
-    unnamed: Vec<Unnamed>,
-    /// Of adopted files that were read, by their sequences: who holds one is reading.
-    leases: HashMap<u64, Arc<()>>,
+    removals: Removals,
+    returning: Returning,
+    compaction: Compaction,
     short_of_space: bool,
-    pieces: PieceCache,
-    tables: Cache<SegmentKey, crate::segment::Table, ByteWeight>,
-    files: Cache<SegmentKey, crate::segment::SegmentFile>,
-    ahead: ReadAhead,
+    caches: Caches,
 }
 
 impl Store {
@@ -243,10 +210,8 @@ impl Store {
             start: staged.start,
             length: header.payload_bytes,
         };
-        if log.push_staged(tail_batch, self.journal.resident_from()) {
-            self.unlaid.push_back(id);
-        }
-        self.bytes_since_round += u64::from(header.payload_bytes);
+        let is_first = log.push_staged(tail_batch, self.journal.resident_from());
+        self.layout.note_staged(id, header.payload_bytes, is_first);
         Ok(())
     }
 
@@ -329,10 +294,10 @@ impl Store {
             journal_bytes,
             journal_bytes_max,
             tail_cache_bytes: self.journal.resident_bytes(),
-            chunk_cache_bytes: self.pieces.weight() + self.tables.weight(),
+            chunk_cache_bytes: self.caches.bytes(),
             partitions: self.partitions.len(),
-            chunk_cache_hits: self.pieces.hits(),
-            chunk_cache_misses: self.pieces.misses(),
+            chunk_cache_hits: self.caches.pieces.hits(),
+            chunk_cache_misses: self.caches.pieces.misses(),
         }
     }
 }

@@ -7,12 +7,14 @@ use bytes::Bytes;
 use planted::{Bug, planted};
 use platform::disk::Disk;
 use platform::random::Random;
-use quick_cache::unsync::Cache;
 use record::{BatchHeader, Epoch, Offset, PartitionId};
 
-use super::pieces::{ByteWeight, piece_cache};
-use super::read_ahead::ReadAhead;
-use super::{OPEN_SEGMENTS_MAX, Store, StoreConfig, TABLE_BYTES_MAX, TABLE_SHARE};
+use super::caches::Caches;
+use super::compacting::Compaction;
+use super::layout::Layout;
+use super::removal::Removals;
+use super::returning::Returning;
+use super::{Store, StoreConfig};
 use crate::checkpoint::{self, Checkpoint, PartitionCheckpoint, Removal};
 use crate::checksum::{DirectoryId, JournalIdentity};
 use crate::fault::{Doing, Fault};
@@ -163,44 +165,22 @@ impl Store {
         let adopted = segments
             .filter_map(|segment| Some(segment.adopted?.sequence))
             .collect();
-        let chunk_bytes = config.chunk_cache_bytes as u64;
+        let caches = Caches::new(config.chunk_cache_bytes);
         let store = Store {
             disk,
             random,
             config,
             journal,
-            unlaid,
             partitions: replay.logs,
-            round: None,
-            bytes_since_round: recovered.journal_bytes,
-            journal_at_round: 0,
-            checkpoint_bytes: 0,
+            layout: Layout::recovered(unlaid, recovered.journal_bytes),
             adopted,
-            laid_out_before: 0,
-            removals: replay.removals,
-            removing: None,
-            superseded: Vec::new(),
-            compaction_unrecorded: false,
-            compaction: None,
-            returning: Vec::new(),
-            unnamed: Vec::new(),
-            leases: HashMap::new(),
+            removals: Removals::listed(replay.removals),
+            returning: Returning::default(),
+            compaction: Compaction::default(),
             short_of_space: false,
-            pieces: piece_cache(config.chunk_cache_bytes),
-            tables: Cache::with_weighter(64, table_cache_bytes(chunk_bytes), ByteWeight),
-            files: Cache::new(OPEN_SEGMENTS_MAX),
-            ahead: ReadAhead::new(config.chunk_cache_bytes),
+            caches,
         };
         Ok((store, recovered))
-    }
-}
-
-/// The part of the chunk cache's budget that segment indexes may take: at least as much as the largest one, which would otherwise
-/// be read again for each read.
-fn table_cache_bytes(chunk_cache_bytes: u64) -> u64 {
-    match chunk_cache_bytes {
-        0 => 0,
-        bytes => (bytes / TABLE_SHARE as u64).max(TABLE_BYTES_MAX),
     }
 }
 
@@ -491,22 +471,5 @@ impl Replay {
             }
         }
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_index_of_the_largest_segment_has_room_whatever_share_a_journal_has() {
-        const OF_A_GIBIBYTE: u64 = 896 << 10;
-        for journals in [1, 16, 64] {
-            assert!(
-                table_cache_bytes((64 << 20) / journals) > OF_A_GIBIBYTE,
-                "{journals}"
-            );
-        }
-        assert_eq!(table_cache_bytes(0), 0, "none was wanted");
     }
 }

@@ -1,60 +1,18 @@
-//! The caches of what was read from segments, and how batches are cut out of the pieces in them.
+//! Pieces of segments: what jobs loaded is kept in the caches, and batches are cut out of it.
 //!
 //! An answer shares a piece's memory. Of a piece that it takes little of it takes a copy: else a reader who is slow to take
 //! a few bytes would keep far more in memory than is counted for it.
 
 use bytes::Bytes;
-use quick_cache::unsync::Cache;
-use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
-use record::{BatchHeader, PartitionId};
+use record::BatchHeader;
 
 use super::Store;
+use super::caches::{PieceKey, SegmentKey};
 use super::read::Wanted;
-use crate::segment::{Chunk, PIECE_BYTES, Piece, Segment, SegmentFile, SegmentName, Table};
+use crate::segment::{Chunk, PIECE_BYTES, Piece, Segment, SegmentFile, Table};
 
-/// The name has a generation: what was read before a compaction is never taken for what is there since.
-pub(super) type SegmentKey = (PartitionId, SegmentName);
-/// A segment, and which piece of it.
-pub(super) type PieceKey = (PartitionId, SegmentName, u64);
-pub(super) type PieceCache = Cache<PieceKey, Piece, ByteWeight>;
-
-/// The share of the cache for pieces that were asked for more than once. What is read ahead lives in the rest until it is
-/// asked for, so that must hold more than all that is read ahead.
-const HOT_SHARE: f64 = 0.4;
 /// Of a piece, or of memory with frames in it, at least this part is shared; less is copied.
 pub(super) const SHARED_PART: usize = 2;
-
-/// Weighs cache entries by their bytes.
-#[derive(Clone)]
-pub(super) struct ByteWeight;
-
-impl Weighter<PieceKey, Piece> for ByteWeight {
-    fn weight(&self, _: &PieceKey, piece: &Piece) -> u64 {
-        piece.held_bytes().max(1) as u64
-    }
-}
-
-impl Weighter<SegmentKey, Table> for ByteWeight {
-    fn weight(&self, _: &SegmentKey, table: &Table) -> u64 {
-        (table.len() * size_of::<Chunk>()).max(1) as u64
-    }
-}
-
-/// A cache of pieces of at most so many bytes.
-pub(super) fn piece_cache(bytes_max: usize) -> PieceCache {
-    let options = OptionsBuilder::new()
-        .estimated_items_capacity(bytes_max / PIECE_BYTES as usize + 1)
-        .weight_capacity(bytes_max as u64)
-        .hot_allocation(HOT_SHARE)
-        .build()
-        .expect("all that has no default is set");
-    Cache::with_options(
-        options,
-        ByteWeight,
-        DefaultHashBuilder::default(),
-        Default::default(),
-    )
-}
 
 /// The piece of a segment that holds `offset`, if its index says that one does.
 pub(super) fn piece_key((partition, segment): SegmentKey, table: &[Chunk], offset: i64) -> Option<PieceKey> {
@@ -106,11 +64,15 @@ impl Store {
                 continue;
             };
             // A part of it may be here already, from a read that needed no more.
-            let joined = self.pieces.peek(&key).and_then(|before| before.join(&piece));
-            self.pieces.insert(key, joined.unwrap_or(piece));
+            let joined = self
+                .caches
+                .pieces
+                .peek(&key)
+                .and_then(|before| before.join(&piece));
+            self.caches.pieces.insert(key, joined.unwrap_or(piece));
         }
-        self.files.insert(segment, file);
-        self.tables.insert(segment, table);
+        self.caches.files.insert(segment, file);
+        self.caches.tables.insert(segment, table);
     }
 
     /// Whether the segment is still its partition's.

@@ -7,9 +7,10 @@ use bytes::Bytes;
 use record::{Offset, PartitionId};
 
 use super::Store;
+use super::caches::SegmentKey;
 use super::layout::does_not_match;
 use super::load::{Failed, Loaded, SegmentSource, Source};
-use super::pieces::{Cut, SegmentKey, covers, piece_key};
+use super::pieces::{Cut, covers, piece_key};
 use super::resident::Resident;
 use crate::fault::{Doing, Fault};
 use crate::journal::{FrameBatches, MissingFrame, RereadError, SPAN_BYTES_MAX};
@@ -197,12 +198,16 @@ impl Store {
             from: wanted.from.max(segment.first),
             ..wanted
         };
-        if let Some(table) = self.tables.get(&(wanted.partition, segment.name())).cloned()
+        if let Some(table) = self
+            .caches
+            .tables
+            .get(&(wanted.partition, segment.name()))
+            .cloned()
             && let Some(read) = self.read_cached(&table, &segment, &wanted)
         {
             return Ok(read);
         }
-        if self.ahead.is_loading(wanted.partition, wanted.from) {
+        if self.caches.ahead.is_loading(wanted.partition, wanted.from) {
             return Ok(Read::UnderWay);
         }
         Ok(Read::Job(self.plan_segment(segment, wanted)))
@@ -212,7 +217,11 @@ impl Store {
     fn read_cached(&mut self, table: &Table, segment: &Segment, wanted: &Wanted) -> Option<Read> {
         let mut cut = Cut::new(wanted);
         while let Some(key) = piece_key((wanted.partition, segment.name()), table, cut.next())
-            && let Some(piece) = self.pieces.get(&key).filter(|piece| piece.holds(cut.next()))
+            && let Some(piece) = self
+                .caches
+                .pieces
+                .get(&key)
+                .filter(|piece| piece.holds(cut.next()))
             && cut.take(piece)
         {}
         self.finish_cut(cut, wanted)
@@ -224,7 +233,9 @@ impl Store {
         let batches = cut.into_batches();
         let bytes = batches.iter().map(Bytes::len).sum();
         (next > wanted.from).then(|| {
-            self.ahead.note_read(wanted.partition, wanted.from, next, bytes);
+            self.caches
+                .ahead
+                .note_read(wanted.partition, wanted.from, next, bytes);
             Read::found(batches, stopped_short)
         })
     }
@@ -235,8 +246,9 @@ impl Store {
             disk: self.disk.clone(),
             segment,
             journal: self.config.identity,
-            file: self.files.get(&key).cloned(),
+            file: self.caches.files.get(&key).cloned(),
             table: self
+                .caches
                 .tables
                 .get(&key)
                 .filter(|table| covers(table, &segment))
@@ -353,6 +365,7 @@ impl Store {
         };
         let log_start = log.log_start;
         if let Some(table) = self
+            .caches
             .tables
             .get(&(id, segment.name()))
             .filter(|table| covers(table, &segment))

@@ -192,10 +192,11 @@ impl Store {
     /// The next piece to load for readers who will ask for it, if any: run it anywhere, then give its outcome to
     /// `finish_read_ahead`.
     pub fn next_read_ahead(&mut self) -> Option<ReadJob> {
-        if self.ahead.loads.len() >= LOADS_MAX {
+        if self.caches.ahead.loads.len() >= LOADS_MAX {
             return None;
         }
-        self.ahead
+        self.caches
+            .ahead
             .hungry()
             .into_iter()
             .find_map(|stream| self.load_for(stream))
@@ -203,17 +204,17 @@ impl Store {
 
     fn load_for(&mut self, stream: usize) -> Option<ReadJob> {
         loop {
-            match self.needed_by(&self.ahead.streams[stream]) {
+            match self.needed_by(&self.caches.ahead.streams[stream]) {
                 Next::Nothing => return None,
                 Next::Cached(next, bytes) => {
-                    self.ahead.streams[stream].ready.push_back((next, bytes));
-                    if !self.ahead.streams[stream].is_hungry() {
+                    self.caches.ahead.streams[stream].ready.push_back((next, bytes));
+                    if !self.caches.ahead.streams[stream].is_hungry() {
                         return None;
                     }
                 }
                 Next::Load(segment, first, end) => {
                     let bytes = end.map_or(PIECE_BYTES as usize, |(_, bytes)| bytes);
-                    if !self.ahead.has_room(bytes) {
+                    if !self.caches.ahead.has_room(bytes) {
                         return None;
                     }
                     return Some(self.load(stream, segment, first, end));
@@ -223,10 +224,10 @@ impl Store {
     }
 
     fn load(&mut self, stream: usize, segment: Segment, first: i64, end: Option<(i64, usize)>) -> ReadJob {
-        let stream = &mut self.ahead.streams[stream];
+        let stream = &mut self.caches.ahead.streams[stream];
         let (partition, ahead) = (stream.partition, stream.ahead());
         stream.ready.extend(end);
-        self.ahead.loads.push(Load {
+        self.caches.ahead.loads.push(Load {
             partition,
             ahead,
             first,
@@ -254,10 +255,10 @@ impl Store {
             return Next::Nothing;
         };
         let first = ahead.max(segment.first);
-        if in_memory || first < log.log_start || self.ahead.is_loading(partition, first) {
+        if in_memory || first < log.log_start || self.caches.ahead.is_loading(partition, first) {
             return Next::Nothing;
         }
-        let table = self.tables.peek(&(partition, segment.name()));
+        let table = self.caches.tables.peek(&(partition, segment.name()));
         match table.filter(|table| covers(table, &segment)) {
             Some(table) => self.missing_of(stream, &segment, table, first),
             None => Next::Load(segment, first, None),
@@ -268,7 +269,7 @@ impl Store {
     fn missing_of(&self, stream: &Stream, segment: &Segment, table: &[Chunk], first: i64) -> Next {
         let cached = |offset: i64| {
             let key = piece_key((stream.partition, segment.name()), table, offset)?;
-            self.pieces.peek(&key).filter(|piece| piece.holds(offset))
+            self.caches.pieces.peek(&key).filter(|piece| piece.holds(offset))
         };
         if let Some(piece) = cached(first) {
             return Next::Cached(piece.next(), piece.held_bytes());
@@ -278,7 +279,7 @@ impl Store {
             from: first,
             until: segment.next,
             // A piece, if there is room for no more.
-            bytes_max: stream.load_bytes().min(self.ahead.room()).max(1),
+            bytes_max: stream.load_bytes().min(self.caches.ahead.room()).max(1),
         };
         let chosen = choose_chunks(table, &wanted, true);
         let missing = pieces_of(chosen).take_while(|chunks| cached(chunks[0].first.max(first)).is_none());
@@ -291,7 +292,7 @@ impl Store {
     /// Takes the outcome of a `next_read_ahead`: whoever waits for it may ask again.
     pub fn finish_read_ahead(&mut self, outcome: ReadOutcome) {
         let (partition, first) = (outcome.wanted.partition, outcome.wanted.from);
-        let loads = &mut self.ahead.loads;
+        let loads = &mut self.caches.ahead.loads;
         let place = loads
             .iter()
             .position(|load| (load.partition, load.first) == (partition, first))
@@ -306,12 +307,12 @@ impl Store {
             }) if self.has_segment((partition, segment)) => {
                 if !load.end_is_known {
                     let found = pieces.iter().map(|piece| (piece.next(), piece.held_bytes()));
-                    self.ahead.move_on(&load, found);
+                    self.caches.ahead.move_on(&load, found);
                 }
                 self.keep_loaded((partition, segment), file, table, pieces);
             }
             // Given up meanwhile; or a failure. Whoever reads there is told, until then it is not tried again.
-            _ => self.ahead.forget(partition),
+            _ => self.caches.ahead.forget(partition),
         }
     }
 }

@@ -5,6 +5,7 @@
 //! freed blocks at once, many of them together make flushes wait. What reads it meanwhile finds it too short, looks again where
 //! its records are, and finds them there or given up.
 
+use std::collections::VecDeque;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -60,9 +61,45 @@ enum Doomed {
 }
 
 /// A large file that has lost its name, and what it still has.
-pub(super) struct Unnamed {
+struct Unnamed {
     file: Arc<dyn File>,
     bytes: u64,
+}
+
+/// What is given up and not gone yet.
+#[derive(Default)]
+pub(super) struct Removals {
+    /// Each in its own place, and the frame that must be durable before.
+    waiting: VecDeque<(Box<Removal>, u64)>,
+    under_way: Option<Removal>,
+    /// Large files on their way out.
+    unnamed: Vec<Unnamed>,
+}
+
+impl Removals {
+    /// Those that a checkpoint lists: each may be made at once.
+    pub(super) fn listed(removals: VecDeque<(Box<Removal>, u64)>) -> Removals {
+        Removals {
+            waiting: removals,
+            ..Removals::default()
+        }
+    }
+
+    /// Has files removed once `frame` is durable.
+    pub(super) fn push(&mut self, removal: Removal, frame: u64) {
+        self.waiting.push_back((Box::new(removal), frame));
+    }
+
+    /// Has files removed that nothing in the journal is about.
+    pub(super) fn push_free(&mut self, removal: Removal) {
+        self.push(removal, 0);
+    }
+
+    /// All that are not made.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Removal> {
+        let waiting = self.waiting.iter().map(|(removal, _)| removal.as_ref());
+        waiting.chain(&self.under_way)
+    }
 }
 
 /// What a removal left.
@@ -213,10 +250,7 @@ impl Store {
     /// Forgets the segments that a trim, journaled in `frame`, leaves nothing of. A layout step of this partition that is out
     /// may be writing to the open one: that one goes when the step is back. Nobody comes back to it for another's step.
     pub(super) fn give_up_below(&mut self, id: PartitionId, log_start: i64, frame: u64) {
-        let round = self.round.as_ref();
-        let stepping = round.is_some_and(|round| {
-            round.stepping && round.carrying.is_empty() && round.waiting.front() == Some(&id)
-        });
+        let stepping = self.layout.is_writing_to(id);
         let Some(log) = self.partitions.get_mut(&id) else {
             return;
         };
@@ -226,20 +260,19 @@ impl Store {
                 segment: Some(segment.name()),
                 adopted: self.forget_segment(id, &segment),
             };
-            self.removals.push_back((Box::new(removal), frame));
+            self.removals.push(removal, frame);
         }
     }
 
     /// Drops what is in memory of a segment. Returns the journal file that it adopted, if that is to be removed with it:
     /// one that recovery still needs goes back to the journal.
     pub(super) fn forget_segment(&mut self, id: PartitionId, segment: &Segment) -> Option<AdoptedFile> {
-        self.files.remove(&(id, segment.name()));
-        self.tables.remove(&(id, segment.name()));
+        self.caches.forget_segment(&(id, segment.name()));
         let adopted = segment.adopted?;
         self.adopted.remove(&adopted.sequence);
         let is_needed = self.journal.has_file(adopted.sequence) && !planted(Bug::AdoptedFileRemoved);
         if is_needed {
-            self.leases.remove(&adopted.sequence);
+            self.returning.end_lease(adopted.sequence);
             return None;
         }
         Some(adopted)
@@ -266,7 +299,7 @@ impl Store {
                 segment: None,
                 adopted,
             };
-            self.removals.push_back((Box::new(removal), frame));
+            self.removals.push(removal, frame);
         }
         Ok(())
     }
@@ -323,11 +356,10 @@ impl Store {
     /// The next files to remove, if any may be and none are being removed. Never while a layout step is out: it may be
     /// writing there.
     pub fn next_removal(&mut self) -> Option<RemovalJob> {
-        let stepping = self.round.as_ref().is_some_and(|round| round.stepping);
-        if stepping || self.removing.is_some() {
+        if self.layout.is_stepping() || self.removals.under_way.is_some() {
             return None;
         }
-        let unnamed = self.unnamed.pop().map(Doomed::Unnamed);
+        let unnamed = self.removals.unnamed.pop().map(Doomed::Unnamed);
         let doomed = unnamed
             .or_else(|| self.next_given_up())
             .or_else(|| self.journal.take_surplus().map(Doomed::Surplus))?;
@@ -349,13 +381,13 @@ impl Store {
     }
 
     fn next_given_up(&mut self) -> Option<Doomed> {
-        let (removal, frame) = self.removals.front()?;
+        let (removal, frame) = self.removals.waiting.front()?;
         let (removal, frame) = (**removal, *frame);
         if !self.is_durable(frame) && !planted(Bug::RemovedBeforeTrimIsDurable) {
             return None;
         }
-        self.removals.pop_front();
-        self.removing = Some(removal);
+        self.removals.waiting.pop_front();
+        self.removals.under_way = Some(removal);
         let keep = removal.adopted.is_some_and(|file| self.wants_back(&file));
         Some(Doomed::GivenUp { removal, keep })
     }
@@ -367,23 +399,23 @@ impl Store {
     pub fn removed(&mut self, job: RemovalJob, result: io::Result<Removed>) -> io::Result<()> {
         match (job.doomed, result) {
             (Doomed::GivenUp { removal, .. }, Ok(removed)) => {
-                self.removing = None;
-                self.unnamed.extend(removed.unnamed);
+                self.removals.under_way = None;
+                self.removals.unnamed.extend(removed.unnamed);
                 if let Some(adopted) = removal.adopted {
                     self.settle_adopted(adopted, removed.kept);
                 }
                 if removed.is_part {
-                    self.removals.push_front((Box::new(removal), 0));
+                    self.removals.waiting.push_front((Box::new(removal), 0));
                 }
                 Ok(())
             }
             (Doomed::GivenUp { removal, .. }, Err(error)) => {
-                self.removing = None;
-                self.removals.push_back((Box::new(removal), 0));
+                self.removals.under_way = None;
+                self.removals.push_free(removal);
                 Err(error)
             }
             (Doomed::Surplus(_) | Doomed::Unnamed(_), Ok(removed)) => {
-                self.unnamed.extend(removed.unnamed);
+                self.removals.unnamed.extend(removed.unnamed);
                 Ok(())
             }
             (Doomed::Surplus(file), Err(error)) => {

@@ -32,8 +32,11 @@ impl Store {
         let log = self.partitions.get(&id);
         match log.is_some_and(|log| log.rolling.bytes >= file_bytes) {
             // A round that began before the last frame of the file before is durable would copy that file.
-            true if first > durable => self.journal.first_frame_beside(durable).max(self.laid_out_before),
-            true => first.max(self.laid_out_before),
+            true if first > durable => self
+                .journal
+                .first_frame_beside(durable)
+                .max(self.layout.laid_out_before),
+            true => first.max(self.layout.laid_out_before),
             false => durable,
         }
     }

@@ -252,11 +252,11 @@ fn a_load_of_a_partition_that_is_gone_is_not_kept() {
     rig.store
         .delete_partition(partition(COPIED))
         .expect("there is room");
-    let cached_before = rig.store.pieces.len();
+    let cached_before = rig.store.caches.pieces.len();
     for job in loads {
         rig.store.finish_read_ahead(job.run());
     }
-    assert_eq!(rig.store.pieces.len(), cached_before);
+    assert_eq!(rig.store.caches.pieces.len(), cached_before);
     assert!(rig.store.next_read_ahead().is_none());
 }
 

@@ -22,17 +22,13 @@ use crate::store::{Located, Read, Store};
 pub(super) fn assert_accounted(store: &Store, disk: &SimulatedDisk) {
     let segments = store.partitions.values().flat_map(|log| &log.segments);
     let adopted = segments.filter_map(|segment| segment.adopted);
-    let waiting = store.removals.iter().map(|(removal, _)| removal.as_ref());
-    let superseded = store.superseded.iter().map(|superseded| &superseded.removal);
-    let removed = waiting.chain(superseded).filter_map(|removal| removal.adopted);
+    let removals = store.removals.iter().chain(store.compaction.superseded());
+    let removed = removals.filter_map(|removal| removal.adopted);
     let held = adopted
         .filter(|file| !store.journal.has_file(file.sequence))
         .chain(removed)
         .map(|file| crate::journal::file_name(file.number));
-    let returning = store
-        .returning
-        .iter()
-        .map(|returning| returning.file.name.clone());
+    let returning = store.returning.file_names().map(str::to_owned);
     let names = store
         .journal
         .file_names()
@@ -168,7 +164,7 @@ fn the_journal_keeps_no_more_files_than_it_may_have() {
     // Files that were made while others were on their way back are too many then.
     let (mut rig, _) = long_log();
     give_up(&mut rig);
-    let returning = rig.store.returning.len();
+    let returning = rig.store.returning.file_names().count();
     assert!(returning > 0);
     for _ in 0..12 {
         if rig.try_append(LARGE, 1, VALUE_BYTES).is_ok() {
@@ -178,7 +174,7 @@ fn the_journal_keeps_no_more_files_than_it_may_have() {
     }
     rig.lay_out();
     rig.remove();
-    assert!(free(&rig).len() <= files_max && rig.store.returning.is_empty());
+    assert!(free(&rig).len() <= files_max && rig.store.returning.file_names().count() == 0);
     assert_accounted(&rig.store, &rig.disk);
 }
 
@@ -363,10 +359,10 @@ pub(super) fn read_while_the_file_goes_back() -> Result<(), String> {
         return Err("other bytes are served".into());
     }
     // The next checkpoint gives it back.
-    assert_eq!(rig.store.returning.len(), 1);
+    assert_eq!(rig.store.returning.file_names().count(), 1);
     fill(&mut rig, 2);
     rig.lay_out();
-    assert!(rig.store.returning.is_empty());
+    assert!(rig.store.returning.file_names().count() == 0);
     assert_accounted(&rig.store, &rig.disk);
     Ok(())
 }

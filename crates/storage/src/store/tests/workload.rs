@@ -362,9 +362,9 @@ impl Driver {
             }
             Job::Checkpoint(job) => {
                 let result = job.run();
-                let returning = self.store.returning.len();
+                let returning = self.store.returning.file_names().count();
                 let outcome = self.store.checkpointed(job, result);
-                self.returned_files += returning - self.store.returning.len();
+                self.returned_files += returning - self.store.returning.file_names().count();
                 outcome.map_err(|error| error.to_string())
             }
             Job::Removal(job) => {
