@@ -354,6 +354,7 @@ impl State {
         let appended = partition
             .leader
             .handle_append(std::time::Duration::ZERO, numbered);
+        self.assert_same_log(id);
         Ok(Staged {
             first: appended.first_offset,
             next: appended.next_offset,

@@ -269,6 +269,17 @@ impl State {
         self.store.open_partition(id, rolling);
         self.store.commit_to(id, leader.tail());
         self.partitions.insert(id, Partition { leader, settings });
+        self.assert_same_log(id);
         Ok(())
+    }
+
+    /// Checks what must hold whenever the state is let go: the leader numbers from where the store's log ends.
+    pub(crate) fn assert_same_log(&self, id: PartitionId) {
+        let leader = &self.partition(id).leader;
+        assert_eq!(
+            self.store.bounds(id),
+            Some((leader.log_start(), leader.next_offset())),
+            "leader and store know the same log"
+        );
     }
 }

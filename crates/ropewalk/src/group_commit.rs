@@ -143,6 +143,7 @@ impl State {
                 .expect("the journal flushes only what this leader appended");
             while leader.next_action().is_some() {}
             self.store.commit_to(id, leader.tail());
+            self.assert_same_log(id);
         }
     }
 }

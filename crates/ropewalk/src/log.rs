@@ -181,6 +181,7 @@ impl State {
         let start = checked.map_err(|error| StageError::Dead(dead.unwrap_or_else(|| error.to_string())))?;
         let frame = self.store.trim(id, start)?;
         partition.leader.handle_trim(start);
+        self.assert_same_log(id);
         Ok((start, frame))
     }
 }
