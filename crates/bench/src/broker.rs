@@ -36,7 +36,6 @@ impl Broker {
         cluster.wait_topic(&topic.name, TOPIC_PATIENCE)
     }
 
-    /// Connects to it alone.
     pub(crate) fn connection(&self) -> Result<Connection, ClientError> {
         Connection::connect(&self.bootstrap, &ConnectionOptions::default())
     }

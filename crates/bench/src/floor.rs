@@ -8,7 +8,6 @@ mod disk;
 mod loopback;
 mod memory;
 
-use std::fmt;
 use std::path::PathBuf;
 
 use serde::Serialize;
@@ -123,41 +122,27 @@ impl Serialize for FloorReport {
 
 impl Report for FloorReport {
     fn text(&self) -> String {
-        self.to_string()
-    }
-}
-
-impl fmt::Display for FloorReport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mode = if self.direct {
             "O_DIRECT with RWF_DSYNC"
         } else {
             "through the page cache, then fdatasync: this file system refuses O_DIRECT"
         };
-        writeln!(f, "floor of {} (durable writes: {mode})", self.dir.display())?;
-        writeln!(
-            f,
-            "{:<24} {:>9} {:>10} {:>10} {:>10} {:>10}",
+        let mut text = format!("floor of {} (durable writes: {mode})\n", self.dir.display());
+        text += &format!(
+            "{:<24} {:>9} {:>10} {:>10} {:>10} {:>10}\n",
             "µs", "bytes", "p50", "p99", "p99.9", "max"
-        )?;
+        );
         for row in &self.times {
-            let Latency {
-                p50_us,
-                p99_us,
-                p999_us,
-                max_us,
-                ..
-            } = row.latency;
-            writeln!(
-                f,
-                "{:<24} {:>9} {p50_us:>10.1} {p99_us:>10.1} {p999_us:>10.1} {max_us:>10.1}",
-                row.operation, row.bytes
-            )?;
+            let of = row.latency;
+            text += &format!(
+                "{:<24} {:>9} {:>10.1} {:>10.1} {:>10.1} {:>10.1}\n",
+                row.operation, row.bytes, of.p50_us, of.p99_us, of.p999_us, of.max_us
+            );
         }
         for row in &self.rates {
-            writeln!(f, "{:<24} {:>20.0} MB/s", row.operation, row.mb_per_s)?;
+            text += &format!("{:<24} {:>20.0} MB/s\n", row.operation, row.mb_per_s);
         }
-        Ok(())
+        text
     }
 }
 

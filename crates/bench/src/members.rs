@@ -11,7 +11,6 @@ mod classic;
 mod consumer;
 
 use std::collections::{BTreeSet, HashMap};
-use std::fmt;
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
@@ -134,7 +133,6 @@ trait Group {
     /// Lets members speak whose time has come, and tells `heard` of each answer; waits for a while if there are none.
     fn speak(&mut self, heard: &mut Heard) -> anyhow::Result<()>;
 
-    /// How many members there are.
     fn size(&self) -> usize;
 
     /// Who has what.
@@ -276,12 +274,6 @@ impl Settled {
 
 impl Report for MembersReport {
     fn text(&self) -> String {
-        self.to_string()
-    }
-}
-
-impl fmt::Display for MembersReport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let protocol = match self.protocol {
             GroupProtocol::Consumer => "consumer protocol",
             GroupProtocol::Classic => "classic protocol",
@@ -290,23 +282,21 @@ impl fmt::Display for MembersReport {
             true => format!("a heartbeat every {} s", self.heartbeat_interval),
             false => "heartbeats back to back".to_owned(),
         };
-        writeln!(
-            f,
-            "members      {}, {}, {protocol}, {heartbeats}",
+        let mut text = format!(
+            "members      {}, {}, {protocol}, {heartbeats}\n",
             counted(self.members, "member"),
             counted(self.partitions as u64, "partition")
-        )?;
+        );
         for settled in &self.settled {
-            writeln!(
-                f,
-                "{:<16} settled in {} s with {}; {} changed, {} moved",
+            text += &format!(
+                "{:<16} settled in {} s with {}; {} changed, {} moved\n",
                 settled.after,
                 settled.seconds,
                 counted(settled.answers, "answer"),
                 counted(settled.members_changed as u64, "member"),
                 counted(settled.partitions_moved as u64, "partition")
-            )?;
+            );
         }
-        Ok(())
+        text
     }
 }

@@ -28,7 +28,6 @@ pub struct Usage {
 }
 
 impl Meter {
-    /// Starts measuring.
     pub(crate) fn start(server_pids: &[u32]) -> anyhow::Result<Meter> {
         let (server, _) = server_usage(server_pids)?;
         Ok(Meter {

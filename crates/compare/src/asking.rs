@@ -11,7 +11,7 @@ use super::runner::Setting;
 pub(super) fn ways(setting: &Setting<'_>, plan: &Plan) -> Vec<Way> {
     let is_asked = |system: &&System| {
         let (variant, only) = (&system.variant, &system.variant.only);
-        let is_meant = only.is_empty() || only.contains(&plan.shown.name);
+        let is_meant = only.is_empty() || only.contains(&plan.name);
         is_meant
             && match plan.variants.is_empty() {
                 true => !system.peer.file.serve.is_empty(),

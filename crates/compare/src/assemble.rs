@@ -1,6 +1,6 @@
 //! From plans and runs to `Results`: nothing is measured and nothing is decided here.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use super::asking::ways;
 use super::figures;
@@ -118,11 +118,8 @@ fn facts(system: &System, record: &Record, experiments: &[Experiment]) -> System
 
 /// Why nothing of a system was measured, if all its runs failed.
 fn nothing_measured(system: &str, experiments: &[Experiment]) -> Option<String> {
-    let rows = experiments.iter().flat_map(|experiment| &experiment.rows);
-    let cells: Vec<&Cell> = rows
-        .flat_map(|row| &row.cells)
-        .filter(|cell| cell.system == system)
-        .collect();
+    let cells = experiments.iter().flat_map(Experiment::cells);
+    let cells: Vec<&Cell> = cells.filter(|cell| cell.system == system).collect();
     match cells.iter().any(|cell| !cell.runs.is_empty()) {
         true => None,
         false => cells.iter().find_map(|cell| cell.failures.first().cloned()),
@@ -131,11 +128,7 @@ fn nothing_measured(system: &str, experiments: &[Experiment]) -> Option<String> 
 
 fn experiment(plan: &Plan, command: &str, record: &Record, ways: &[Way]) -> Experiment {
     let rows = plan.rows.iter().map(|planned| row(plan, planned, record, ways));
-    Experiment {
-        rows: rows.collect(),
-        command: alone(command, &plan.shown.name),
-        ..plan.shown.clone()
-    }
+    plan.filled(rows.collect(), alone(command, &plan.name))
 }
 
 /// The command that repeats one table alone, elsewhere: its runs would be found where they are already.
@@ -172,7 +165,7 @@ fn row(plan: &Plan, planned: &RowPlan, record: &Record, ways: &[Way]) -> Row {
         cells: cells.collect(),
     };
     if let Some(first) = plan.variants.first()
-        && plan.shown.metrics.iter().any(|metric| metric == TIMES_VERSION_1)
+        && plan.metrics.iter().any(|metric| metric == TIMES_VERSION_1)
     {
         put_times_version_1(&mut row, first);
     }
@@ -217,33 +210,20 @@ fn cell(way: &Way, key: &CellKey, runs: Vec<&Run>) -> Cell {
 
 /// Failed runs and systems that cannot be used, as sentences. What was not asked for a reason of the workload is no failure.
 pub(super) fn failures(results: &Results) -> Vec<String> {
-    let mut failures = Vec::new();
-    for experiment in &results.experiments {
-        for row in &experiment.rows {
-            for cell in &row.cells {
-                for why in &cell.failures {
-                    failures.push(format!(
-                        "{} · {} · {} · {}: {why}",
-                        experiment.name, row.name, cell.system, cell.driver
-                    ));
-                }
-            }
-        }
-    }
+    let of_runs = results.cells().flat_map(|(experiment, row, cell)| {
+        let place = format!(
+            "{} · {} · {} · {}",
+            experiment.name, row.name, cell.system, cell.driver
+        );
+        let failures = cell.failures.iter();
+        failures.map(move |why| format!("{place}: {why}"))
+    });
     // Those without a cell could not even be asked.
-    let rows = results.experiments.iter().flat_map(|experiment| &experiment.rows);
-    let asked: BTreeSet<&str> = rows
-        .flat_map(|row| &row.cells)
-        .map(|cell| cell.system.as_str())
-        .collect();
-    for system in &results.systems {
-        if let Some(why) = &system.failed
-            && !asked.contains(system.name.as_str())
-        {
-            failures.push(format!("{}: {why}", system.name));
-        }
-    }
-    failures
+    let is_asked = |system: &SystemFacts| results.cells().any(|(_, _, cell)| cell.system == system.name);
+    let unasked = results.systems.iter().filter(|system| !is_asked(system));
+    let of_systems =
+        unasked.filter_map(|system| Some(format!("{}: {}", system.name, system.failed.as_ref()?)));
+    of_runs.chain(of_systems).collect()
 }
 
 /// Floors by name, of a report of them.

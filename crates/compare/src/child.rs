@@ -24,7 +24,6 @@ const KILLED_WITHIN: Duration = Duration::from_secs(10);
 /// How much of a log a message quotes.
 const QUOTED_LINES: usize = 3;
 
-/// A running program.
 #[derive(Debug)]
 pub(super) struct Running {
     /// In messages.
@@ -35,23 +34,19 @@ pub(super) struct Running {
     interrupt: Interrupt,
 }
 
-/// What to start.
 #[derive(Debug)]
 pub(super) struct Start<'a> {
     /// In messages.
     pub(super) name: &'a str,
     /// The program and its arguments; `${ROPEWALK}` is the node's binary.
     pub(super) command: &'a [String],
-    /// Further arguments.
     pub(super) arguments: &'a [String],
-    /// Its working directory.
     pub(super) folder: &'a Path,
     /// Where its standard error goes.
     pub(super) log: PathBuf,
 }
 
 impl Start<'_> {
-    /// Starts it.
     pub(super) fn start(self, interrupt: &Interrupt) -> Result<Running> {
         let binary = identity::node_binary()?.to_string_lossy().into_owned();
         let (program, rest) = self.command.split_first().context("an empty command")?;
@@ -92,7 +87,6 @@ impl Start<'_> {
 }
 
 impl Running {
-    /// The process that was started.
     pub(super) fn pid(&self) -> u32 {
         self.child.id()
     }

@@ -286,32 +286,19 @@ fn same_cell<'a>(
     row: &Row,
     cell: &Cell,
 ) -> Option<(&'a Experiment, &'a Row, &'a Cell)> {
-    let experiment = results
-        .experiments
-        .iter()
-        .find(|other| other.name == experiment.name)?;
-    let row = experiment.rows.iter().find(|other| other.name == row.name)?;
+    let experiment = results.experiment(&experiment.name)?;
+    let row = experiment.row(&row.name)?;
     let is_same = |other: &&Cell| other.system == cell.system && other.driver == cell.driver;
     Some((experiment, row, row.cells.iter().find(is_same)?))
 }
 
 /// What one has and the other has not: a system or an experiment is named once, not with all that is in it.
 fn only(these: &Results, others: &Results) -> Vec<String> {
-    let systems = |results: &Results| {
-        results
-            .systems
-            .iter()
-            .map(|s| s.name.clone())
-            .collect::<BTreeSet<_>>()
-    };
-    let lost: BTreeSet<String> = &systems(these) - &systems(others);
+    let names = these.systems.iter().map(|system| system.name.as_str());
+    let lost: BTreeSet<&str> = names.filter(|name| others.system(name).is_none()).collect();
     let mut only: Vec<String> = lost.iter().map(|name| format!("system {name}")).collect();
     for experiment in &these.experiments {
-        let Some(other) = others
-            .experiments
-            .iter()
-            .find(|other| other.name == experiment.name)
-        else {
+        let Some(other) = others.experiment(&experiment.name) else {
             only.push(format!("experiment {}", experiment.name));
             continue;
         };
@@ -321,11 +308,14 @@ fn only(these: &Results, others: &Results) -> Vec<String> {
             .filter(|metric| !other.metrics.contains(metric));
         only.extend(metrics.map(|metric| format!("metric {metric} of {}", experiment.name)));
         for row in &experiment.rows {
-            if !other.rows.iter().any(|other| other.name == row.name) {
+            if other.row(&row.name).is_none() {
                 only.push(format!("row {} of {}", row.name, experiment.name));
                 continue;
             }
-            let cells = row.cells.iter().filter(|cell| !lost.contains(&cell.system));
+            let cells = row
+                .cells
+                .iter()
+                .filter(|cell| !lost.contains(cell.system.as_str()));
             let cells = cells.filter(|cell| same_cell(others, experiment, row, cell).is_none());
             only.extend(cells.map(|cell| format!("cell {}", place(experiment, row, cell))));
         }

@@ -12,7 +12,6 @@ const RAM_DISK: &str = "/dev/shm";
 /// What the names of all such directories begin with; the number of the process follows.
 const PREFIX: &str = "ropewalk-compare-";
 
-/// The directories of this comparison.
 pub(super) struct Directories {
     /// On the disk, and on the RAM disk (which is only made if it is wanted).
     pub(super) paths: [PathBuf; 2],

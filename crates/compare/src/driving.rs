@@ -25,7 +25,6 @@ const TOLD_SHARE: f64 = 0.8;
 const HEARD_WITHIN: Duration = Duration::from_millis(500);
 const CONSUMERS_CLOSED_WITHIN: Duration = Duration::from_secs(2);
 
-/// A running driver.
 #[derive(Debug)]
 pub(super) struct Driving {
     process: Running,
@@ -35,7 +34,6 @@ pub(super) struct Driving {
 }
 
 impl Driving {
-    /// Starts `driver` for `server`.
     pub(super) fn start(
         driver: &Driver,
         server: &Server,
@@ -74,12 +72,10 @@ impl Driving {
         }
     }
 
-    /// Makes a log.
     pub(super) fn create(&mut self, create: &Create) -> Result<()> {
         self.carry_out(&Command::Create(create.clone()), ANSWERED_WITHIN, &Event::Created)
     }
 
-    /// Removes a log.
     pub(super) fn delete(&mut self, log: &str) -> Result<()> {
         let delete = Command::Delete { log: log.to_owned() };
         self.carry_out(&delete, DELETED_WITHIN, &Event::Deleted)
@@ -177,7 +173,6 @@ impl Driving {
         }
     }
 
-    /// Its process.
     pub(super) fn pid(&self) -> u32 {
         self.process.pid()
     }

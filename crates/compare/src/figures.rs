@@ -33,7 +33,6 @@ pub(super) struct Cost {
     pub(super) other_cpus: Option<f64>,
     /// From when the meters were first read until they were read again.
     pub(super) seconds: f64,
-    /// Processor time of the driver.
     pub(super) client_cpu: Duration,
     /// Whether the system has processes of its own (else all of it is the client's).
     pub(super) has_server: bool,
@@ -149,7 +148,6 @@ pub(super) fn curve<'a>(runs: impl Iterator<Item = &'a LatencyPairs>) -> Vec<(f6
         .collect()
 }
 
-/// All latencies of several runs.
 pub(super) fn merged<'a>(runs: impl Iterator<Item = &'a LatencyPairs>) -> LatencyPairs {
     let mut merged: BTreeMap<u64, u64> = BTreeMap::new();
     for &(ns, times) in runs.flatten() {

@@ -267,7 +267,6 @@ impl Fleet {
         self.warm.get(&way.driver_key()).copied().unwrap_or(0)
     }
 
-    /// So many have.
     pub(super) fn set_warm_clients(&mut self, way: &Way, clients: usize) {
         self.warm.insert(way.driver_key(), clients);
     }

@@ -287,7 +287,7 @@ fn choose_plans(options: &CompareOptions) -> Result<Vec<Plan>> {
         nodes: options.nodes,
     });
     for name in &options.only {
-        let names: Vec<&str> = all.iter().map(|plan| plan.shown.name.as_str()).collect();
+        let names: Vec<&str> = all.iter().map(|plan| plan.name.as_str()).collect();
         ensure!(
             names.contains(&name.as_str()),
             "the suite {} has no table {name:?}, only: {}",
@@ -298,10 +298,10 @@ fn choose_plans(options: &CompareOptions) -> Result<Vec<Plan>> {
     // A share of a maximum needs that maximum.
     let needed: Vec<&str> = all
         .iter()
-        .filter(|plan| options.only.contains(&plan.shown.name))
-        .flat_map(|plan| plan.needs().chain(std::iter::once(plan.shown.name.as_str())))
+        .filter(|plan| options.only.contains(&plan.name))
+        .flat_map(|plan| plan.needs().chain(std::iter::once(plan.name.as_str())))
         .collect();
-    let is_wanted = |plan: &Plan| options.only.is_empty() || needed.contains(&plan.shown.name.as_str());
+    let is_wanted = |plan: &Plan| options.only.is_empty() || needed.contains(&plan.name.as_str());
     Ok(all.iter().filter(|plan| is_wanted(plan)).cloned().collect())
 }
 

@@ -13,14 +13,12 @@ use platform::process::{process_usage, written_bytes};
 pub(super) struct Meter {
     /// Processor time, user and kernel.
     pub(super) cpu: Duration,
-    /// Resident bytes.
     pub(super) rss_bytes: u64,
     /// Bytes that went or will go to the disk.
     pub(super) written_bytes: u64,
 }
 
 impl Meter {
-    /// Reads it.
     pub(super) fn read(pids: &[u32]) -> Result<Meter> {
         let mut meter = Meter::default();
         for &pid in pids {

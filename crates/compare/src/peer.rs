@@ -15,7 +15,6 @@ use super::suite::all_plans;
 /// A folder of systems, of drivers or of both.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Peer {
-    /// The folder's name.
     pub(super) name: String,
     /// Where its commands are run.
     pub(super) folder: PathBuf,
@@ -25,7 +24,6 @@ pub(super) struct Peer {
     pub(super) sum: u64,
 }
 
-/// `peer.toml`.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PeerFile {
@@ -60,7 +58,6 @@ pub(super) struct PeerFile {
     pub(super) variants: Vec<VariantFile>,
 }
 
-/// A driver of `peer.toml`.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct DriverFile {
@@ -91,9 +88,7 @@ pub(super) struct VariantFile {
 /// A column to be measured: a variant, and the folder it stands in.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct System {
-    /// The folder.
     pub(super) peer: Peer,
-    /// The variant.
     pub(super) variant: VariantFile,
 }
 
@@ -102,7 +97,6 @@ pub(super) struct System {
 pub(super) struct Driver {
     /// Its name in cells.
     pub(super) name: String,
-    /// The folder it stands in.
     pub(super) peer: Peer,
     /// What the folder says of it.
     pub(super) file: DriverFile,
@@ -173,7 +167,7 @@ impl Peers {
     /// The first folder that cannot be used beside those before it, and why.
     fn unsound(&self) -> Option<(String, String)> {
         let mut names = BTreeMap::new();
-        let tables: Vec<String> = all_plans().map(|plan| plan.shown.name).collect();
+        let tables: Vec<String> = all_plans().map(|plan| plan.name).collect();
         for system in self.systems() {
             let (folder, variant) = (&system.peer.name, &system.variant);
             if let Some(table) = variant.only.iter().find(|table| !tables.contains(table)) {
@@ -266,7 +260,6 @@ impl Peers {
             .filter(move |system| system.variant.name == name || system.peer.name == name)
     }
 
-    /// The driver of that name.
     pub(super) fn driver(&self, name: &str) -> Result<Driver> {
         self.all
             .iter()

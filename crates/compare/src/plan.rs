@@ -4,14 +4,25 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::results::Experiment;
+use super::results::{Experiment, LoopKind, Plot, Published, Row};
 
-/// One table to be filled.
+/// One table to be filled. What results have of it as well is described there.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Plan {
-    /// As results have it, without its rows.
-    #[serde(flatten)]
-    pub(super) shown: Experiment,
+    pub(super) name: String,
+    pub(super) title: String,
+    pub(super) about: String,
+    source: Option<String>,
+    #[serde(default)]
+    pub(super) loop_kind: LoopKind,
+    #[serde(default)]
+    pub(super) metrics: Vec<String>,
+    plot: Option<Plot>,
+    pub(super) left_out: Option<String>,
+    speed_up_over: Option<String>,
+    #[serde(skip)]
+    pub(super) published: Vec<Published>,
     #[serde(default)]
     pub(super) rows: Vec<RowPlan>,
     /// The variants that are asked: those that the publication compares, or what stands for them. Empty for all that are logs.
@@ -25,19 +36,19 @@ pub(super) struct Plan {
     pub(super) in_memory: bool,
 }
 
-/// One workload.
+/// One workload. What it has besides is its work's, which refuses what it does not know.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub(super) struct RowPlan {
     pub(super) name: String,
     #[serde(flatten)]
     pub(super) work: Work,
     /// Of whose median rate, in the same cell, its load is a share.
-    #[serde(default)]
     pub(super) maximum: Option<Maximum>,
 }
 
 /// A row of an earlier table of the suite.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Maximum {
     pub(super) table: String,
     pub(super) row: String,
@@ -45,28 +56,18 @@ pub(super) struct Maximum {
 
 /// What is done.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(tag = "work", rename_all = "snake_case")]
+#[serde(tag = "work", rename_all = "snake_case", deny_unknown_fields)]
 pub(super) enum Work {
     /// Append; measured.
     Append(Load),
     /// Append (unmeasured, once for all repetitions), then read it, pass after pass for a run's seconds; measured.
-    Read {
-        #[serde(flatten)]
-        load: Load,
-        /// Of each client.
-        #[serde(default = "one")]
-        consumers: u32,
-        /// Payloads that one request may bring, unless it is what others bring.
-        #[serde(default)]
-        request_bytes: Option<u32>,
-    },
+    Read(Load),
     /// Append at a rate while a second client reads from the first record on; the appends' latency and the reader's rate are
     /// measured.
     ReadMeanwhile {
         /// What is there before.
         stored: Load,
         /// What is appended meanwhile.
-        #[serde(flatten)]
         load: Load,
         /// Whether it is one pass, after the system was started again and the page cache emptied; else it is pass after pass.
         cold: bool,
@@ -77,7 +78,7 @@ pub(super) enum Work {
 
 /// Records to append. What is not told is 1, and a run's seconds long.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
-#[serde(default)]
+#[serde(default, deny_unknown_fields)]
 pub(super) struct Load {
     /// Processes, each of which has a log of its own and does all of the rest.
     pub(super) clients: u32,
@@ -93,6 +94,9 @@ pub(super) struct Load {
     pub(super) rate: Option<f64>,
     pub(super) share_of_maximum: Option<f64>,
     pub(super) follow: bool,
+    /// Of each client that reads, and the payloads that one request may bring, unless it is what others bring.
+    pub(super) consumers: u32,
+    pub(super) request_bytes: Option<u32>,
 }
 
 /// What one request of a reader may bring: Kafka's default. Of large records, so many.
@@ -103,10 +107,6 @@ const REQUEST_RECORDS_MIN: usize = 4;
 pub(super) fn request_bytes(record_bytes: usize) -> u32 {
     let bytes = REQUEST_BYTES.max(record_bytes.saturating_mul(REQUEST_RECORDS_MIN));
     u32::try_from(bytes).unwrap_or(u32::MAX)
-}
-
-fn one() -> u32 {
-    1
 }
 
 impl Default for Load {
@@ -124,6 +124,8 @@ impl Default for Load {
             rate: None,
             share_of_maximum: None,
             follow: false,
+            consumers: 1,
+            request_bytes: None,
         }
     }
 }
@@ -137,6 +139,12 @@ impl Load {
     /// About how many seconds it takes: of what ends with its records, one run's.
     fn estimate(&self, seconds: f64) -> f64 {
         seconds * self.times().filter(|_| self.records.is_none()).unwrap_or(1.0)
+    }
+
+    /// Payloads that one request of its readers may bring.
+    pub(super) fn request_bytes(&self) -> u32 {
+        let usual = request_bytes(self.record_bytes);
+        self.request_bytes.unwrap_or(usual)
     }
 
     /// What a table's row says of it.
@@ -162,29 +170,19 @@ impl Work {
     /// The load that is measured, or read.
     pub(super) fn load(&self) -> &Load {
         match self {
-            Work::Append(load) | Work::Restart(load) => load,
-            Work::Read { load, .. } | Work::ReadMeanwhile { load, .. } => load,
+            Work::Append(load) | Work::Read(load) | Work::Restart(load) => load,
+            Work::ReadMeanwhile { load, .. } => load,
         }
     }
 
-    /// Those of the row.
     pub(super) fn parameters(&self) -> BTreeMap<String, f64> {
         let mut parameters = self.load().parameters();
-        if let Work::Read { load, consumers, .. } = self {
+        if let Work::Read(load) = self {
             parameters.retain(|name, _| name != "producers" && name != "in_flight");
-            parameters.insert("consumers".to_owned(), f64::from(consumers * load.clients));
-            parameters.insert("request_bytes".to_owned(), f64::from(self.request_bytes()));
+            parameters.insert("consumers".to_owned(), f64::from(load.consumers * load.clients));
+            parameters.insert("request_bytes".to_owned(), f64::from(load.request_bytes()));
         }
         parameters
-    }
-
-    /// Payloads that one request of its readers may bring.
-    pub(super) fn request_bytes(&self) -> u32 {
-        let usual = request_bytes(self.load().record_bytes);
-        match self {
-            Work::Read { request_bytes, .. } => request_bytes.unwrap_or(usual),
-            _ => usual,
-        }
     }
 
     /// Says that each run starts the system again before it measures, and warms it up then.
@@ -195,7 +193,7 @@ impl Work {
     /// The payloads that are kept for readers; none where nothing is read back.
     pub(super) fn stored_bytes(&self) -> u64 {
         match self {
-            Work::Read { load, .. } | Work::ReadMeanwhile { stored: load, .. } => {
+            Work::Read(load) | Work::ReadMeanwhile { stored: load, .. } => {
                 load.records.unwrap_or(0) * u64::from(load.clients) * load.record_bytes as u64
             }
             Work::Append(_) | Work::Restart(_) => 0,
@@ -206,7 +204,7 @@ impl Work {
     pub(super) fn seconds(&self, seconds: f64) -> f64 {
         match self {
             Work::Append(load) => load.estimate(seconds),
-            Work::Read { .. } => seconds,
+            Work::Read(_) => seconds,
             Work::ReadMeanwhile { stored, load, .. } => stored.estimate(seconds) + load.estimate(seconds),
             Work::Restart(load) => load.estimate(seconds) + 8.0,
         }
@@ -218,5 +216,24 @@ impl Plan {
     pub(super) fn needs(&self) -> impl Iterator<Item = &str> {
         let maxima = self.rows.iter().filter_map(|row| row.maximum.as_ref());
         maxima.map(|maximum| maximum.table.as_str())
+    }
+
+    /// The same with what was found.
+    pub(super) fn filled(&self, rows: Vec<Row>, command: String) -> Experiment {
+        let plan = self.clone();
+        Experiment {
+            name: plan.name,
+            title: plan.title,
+            about: plan.about,
+            source: plan.source,
+            loop_kind: plan.loop_kind,
+            metrics: plan.metrics,
+            plot: plan.plot,
+            rows,
+            left_out: plan.left_out,
+            published: plan.published,
+            speed_up_over: plan.speed_up_over,
+            command,
+        }
     }
 }

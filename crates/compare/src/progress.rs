@@ -11,7 +11,6 @@ const OVERHEAD: f64 = 1.5;
 /// Takes away what stands in a terminal's line, however long it is.
 const CLEAR: &str = "\r\x1b[K";
 
-/// The progress of all runs.
 #[derive(Debug)]
 pub(super) struct Progress {
     total: usize,
@@ -65,7 +64,6 @@ impl Progress {
         self.left_s += seconds + OVERHEAD;
     }
 
-    /// A run begins.
     pub(super) fn begin(&mut self) {
         self.began = Instant::now();
         self.shown.set(self.began);

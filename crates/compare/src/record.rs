@@ -84,7 +84,7 @@ impl CellKey {
     /// That of a workload for one way through a system.
     pub(super) fn of(plan: &Plan, row: &RowPlan, way: &Way) -> CellKey {
         CellKey {
-            experiment: plan.shown.name.clone(),
+            experiment: plan.name.clone(),
             row: row.name.clone(),
             system: way.system.variant.name.clone(),
             driver: way.driver.name.clone(),
@@ -110,7 +110,6 @@ pub(super) struct Run {
     /// Records that were read back and compared.
     #[serde(default)]
     pub(super) verified_records: Option<u64>,
-    /// Why it failed.
     #[serde(default)]
     pub(super) failure: Option<String>,
     /// Whether it failed because acknowledged records were not there: then nothing of its cell counts.
@@ -147,7 +146,6 @@ pub(super) struct Record {
     pub(super) lines: Vec<Line>,
     /// What could not be written yet, as text.
     unwritten: String,
-    /// Why it could not.
     trouble: Option<String>,
 }
 

@@ -35,7 +35,6 @@ pub use measured::Verdict;
 
 const TEMPLATE: &str = include_str!("report/report.md.jinja");
 
-/// The folder of the plots.
 const PLOTS: &str = "plots";
 
 /// In which forms a report is written.

@@ -166,7 +166,6 @@ pub struct DriverFacts {
 
 /// One table: the same question at several sizes, to several systems.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct Experiment {
     /// Its name in commands and file names, for example "shared-logs-1".
     pub name: String,
@@ -209,7 +208,7 @@ pub enum LoopKind {
 
 /// How an experiment is drawn.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case")]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Plot {
     /// A group of bars for each row, one for each cell.
     Bars {
@@ -364,6 +363,16 @@ impl Results {
         })
     }
 
+    /// The table of this name.
+    pub(crate) fn experiment(&self, name: &str) -> Option<&Experiment> {
+        self.experiments.iter().find(|experiment| experiment.name == name)
+    }
+
+    /// The system of this name.
+    pub(crate) fn system(&self, name: &str) -> Option<&SystemFacts> {
+        self.systems.iter().find(|system| system.name == name)
+    }
+
     /// What an older version of the schema said, as this one says it.
     pub(super) fn upgraded(mut self) -> Results {
         self.schema = SCHEMA;
@@ -379,6 +388,18 @@ impl Results {
             }
         }
         self
+    }
+}
+
+impl Experiment {
+    /// The cells of all rows.
+    pub(crate) fn cells(&self) -> impl Iterator<Item = &Cell> {
+        self.rows.iter().flat_map(|row| &row.cells)
+    }
+
+    /// The row of this name.
+    pub(crate) fn row(&self, name: &str) -> Option<&Row> {
+        self.rows.iter().find(|row| row.name == name)
     }
 }
 
@@ -466,6 +487,30 @@ mod tests {
         for (name, title, _) in METRICS {
             let line = format!("| `{name}` | {title} |");
             assert!(format.contains(&line), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_table_that_lacks_a_field_is_refused_by_its_name() {
+        let whole = serde_json::to_value(Experiment::default()).expect("plain data");
+        let needed = [
+            "name",
+            "title",
+            "about",
+            "loop_kind",
+            "metrics",
+            "rows",
+            "published",
+            "command",
+        ];
+        for field in needed {
+            let mut part = whole.clone();
+            part.as_object_mut().expect("an object").remove(field);
+            let error = serde_json::from_value::<Experiment>(part).expect_err(field);
+            assert!(
+                error.to_string().contains(&format!("missing field `{field}`")),
+                "{error}"
+            );
         }
     }
 

@@ -40,7 +40,6 @@ pub(super) struct Setting<'a> {
     pub(super) interrupt: &'a Interrupt,
 }
 
-/// Makes runs.
 pub(super) struct Runner<'a> {
     setting: Setting<'a>,
     fleet: Fleet,
@@ -66,7 +65,6 @@ struct Measured {
 }
 
 impl<'a> Runner<'a> {
-    /// For `plans`.
     pub(super) fn new(setting: Setting<'a>, fleet: Fleet, record: Record, plans: &[Plan]) -> Runner<'a> {
         let mut loads = Vec::new();
         for plan in plans {
@@ -150,7 +148,7 @@ impl<'a> Runner<'a> {
 
     /// Whether another repetition is worth its time.
     fn is_unsteady(&self, plan: &Plan, cell: &Measured) -> bool {
-        let metric = plan.shown.metrics.first().filter(|_| !cell.failed);
+        let metric = plan.metrics.first().filter(|_| !cell.failed);
         metric.is_some_and(|metric| earlier::is_unsteady(&self.record, &cell.key, &cell.identity, metric))
     }
 
@@ -337,7 +335,7 @@ impl<'a> Runner<'a> {
             ),
             counts: true,
         };
-        if cell.known_rate.is_none() && matches!(row.work, Work::Append(_) | Work::Read { .. }) {
+        if cell.known_rate.is_none() && matches!(row.work, Work::Append(_) | Work::Read(_)) {
             self.try_out(row, cell, manner, what)?;
         }
         let manner = Manner {

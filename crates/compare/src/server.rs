@@ -134,7 +134,6 @@ impl Server {
         &self.ready
     }
 
-    /// How many nodes it has.
     pub(super) fn nodes(&self) -> u32 {
         self.nodes
     }

@@ -3,6 +3,7 @@
 
 mod published;
 
+use anyhow::{Context, Result};
 use minijinja::{Environment, context};
 use serde::Deserialize;
 
@@ -52,8 +53,9 @@ impl Scale {
     }
 }
 
-/// A suite's file.
+/// A suite's file. What is not told of a table, a row or a load is refused by name.
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct SuiteFile {
     tables: Vec<toml::Table>,
 }
@@ -61,7 +63,6 @@ struct SuiteFile {
 impl Suite {
     const ALL: [Suite; 3] = [Suite::Quick, Suite::Papers, Suite::Field];
 
-    /// Its name.
     pub(super) fn name(self) -> &'static str {
         match self {
             Suite::Quick => "quick",
@@ -70,25 +71,29 @@ impl Suite {
         }
     }
 
-    /// Its tables.
     pub(super) fn plans(self, scale: Scale) -> Vec<Plan> {
         let template = match self {
             Suite::Quick => include_str!("suite/quick.toml.jinja"),
             Suite::Papers => include_str!("suite/papers.toml.jinja"),
             Suite::Field => include_str!("suite/field.toml.jinja"),
         };
-        let mut environment = Environment::new();
-        environment.add_function("scaled", move |there: u64| scale.of(there));
-        environment.add_function("told", move |there: u64| scale.told(there));
-        let text = environment.render_str(template, context! { nodes => scale.nodes });
-        let text = text.expect("a test fills each template");
-        let file: SuiteFile = toml::from_str(&text).expect("a test reads each suite");
-        file.tables.into_iter().map(plan).collect()
+        let plans = fill(template, scale).with_context(|| format!("suite/{}.toml.jinja", self.name()));
+        plans.expect("a test reads each suite")
     }
 }
 
+/// The tables of a suite's file.
+fn fill(template: &str, scale: Scale) -> Result<Vec<Plan>> {
+    let mut environment = Environment::new();
+    environment.add_function("scaled", move |there: u64| scale.of(there));
+    environment.add_function("told", move |there: u64| scale.told(there));
+    let text = environment.render_str(template, context! { nodes => scale.nodes })?;
+    let file: SuiteFile = toml::from_str(&text)?;
+    file.tables.into_iter().map(plan).collect()
+}
+
 /// A table whose rows have what it says of all of them, and that has its publication's figures beside it.
-fn plan(mut table: toml::Table) -> Plan {
+fn plan(mut table: toml::Table) -> Result<Plan> {
     let mut common = match table.remove("all_rows") {
         Some(toml::Value::Table(common)) => common,
         _ => toml::Table::new(),
@@ -100,12 +105,12 @@ fn plan(mut table: toml::Table) -> Plan {
             row.entry(name).or_insert_with(|| value.clone());
         }
     }
-    let mut plan: Plan = table.try_into().expect("a test reads each table");
-    plan.shown.published = published::of(&plan.shown.name);
-    plan
+    let name = table.get("name").map(toml::Value::to_string).unwrap_or_default();
+    let mut plan: Plan = table.try_into().with_context(|| format!("table {name}"))?;
+    plan.published = published::of(&plan.name);
+    Ok(plan)
 }
 
-/// The tables of all suites.
 pub(super) fn all_plans() -> impl Iterator<Item = Plan> {
     Suite::ALL.into_iter().flat_map(|suite| suite.plans(WHOLE))
 }
@@ -125,23 +130,41 @@ mod tests {
     fn suites_are_sound() {
         for suite in Suite::ALL {
             let plans = suite.plans(WHOLE);
-            let names: BTreeSet<_> = plans.iter().map(|plan| &plan.shown.name).collect();
+            let names: BTreeSet<_> = plans.iter().map(|plan| &plan.name).collect();
             assert_eq!(names.len(), plans.len(), "names are unique");
-            for Plan { shown, rows, .. } in &plans {
-                let names: BTreeSet<_> = rows.iter().map(|row| &row.name).collect();
-                assert_eq!(names.len(), rows.len(), "{}", shown.name);
-                assert!(shown.left_out.is_some() || !rows.is_empty(), "{}", shown.name);
-                for metric in &shown.metrics {
+            for plan in &plans {
+                let names: BTreeSet<_> = plan.rows.iter().map(|row| &row.name).collect();
+                assert_eq!(names.len(), plan.rows.len(), "{}", plan.name);
+                assert!(plan.left_out.is_some() || !plan.rows.is_empty(), "{}", plan.name);
+                for metric in &plan.metrics {
                     assert!(METRICS.iter().any(|known| known.0 == metric), "{metric}");
                 }
-                for published in &shown.published {
-                    let is_known = names.contains(&published.row) || shown.left_out.is_some();
-                    assert!(is_known, "{}: {}", shown.name, published.row);
+                for published in &plan.published {
+                    let is_known = names.contains(&published.row) || plan.left_out.is_some();
+                    assert!(is_known, "{}: {}", plan.name, published.row);
                 }
-                for row in rows {
-                    assert!(row.work.load().record_bytes > 1, "{}: {}", shown.name, row.name);
+                for row in &plan.rows {
+                    assert!(row.work.load().record_bytes > 1, "{}: {}", plan.name, row.name);
                 }
             }
+        }
+    }
+
+    #[test]
+    fn a_misspelt_key_is_refused_by_name_with_its_table() {
+        let row = r#"{ name = "100 B", record_bytes = 100 }"#;
+        let sound = format!("tables = [{{ name = \"one\", title = \"\", about = \"\", rows = [{row}] }}]");
+        assert_eq!(fill(&sound, WHOLE).expect("it is sound").len(), 1);
+        for (key, misspelt) in [
+            ("tables", "tabels"),
+            ("title", "titel"),
+            ("rows", "lines"),
+            ("record_bytes", "recrod_bytes"),
+        ] {
+            let text = sound.replace(key, misspelt);
+            let error = format!("{:#}", fill(&text, WHOLE).expect_err(misspelt));
+            assert!(error.contains(&format!("unknown field `{misspelt}`")), "{error}");
+            assert!(key == "tables" || error.contains("table \"one\""), "{error}");
         }
     }
 
@@ -156,11 +179,7 @@ mod tests {
                     _ if is_open => LoopKind::Open,
                     _ => LoopKind::Closed,
                 };
-                assert_eq!(
-                    plan.shown.loop_kind, expected,
-                    "{}: {}",
-                    plan.shown.name, row.name
-                );
+                assert_eq!(plan.loop_kind, expected, "{}: {}", plan.name, row.name);
             }
         }
     }
@@ -174,7 +193,7 @@ mod tests {
                 assert_eq!(row.work.load().share_of_maximum.is_some(), row.maximum.is_some());
                 if let Some(maximum) = &row.maximum {
                     let mut earlier = plans[..place].iter();
-                    let found = earlier.find(|plan| plan.shown.name == maximum.table);
+                    let found = earlier.find(|plan| plan.name == maximum.table);
                     let rows = &found.expect("it is earlier").rows;
                     assert!(rows.iter().any(|known| known.name == maximum.row));
                     shares += 1;
@@ -190,7 +209,7 @@ mod tests {
             let plans = Suite::Papers.plans(Scale { records: 1.0, nodes });
             plans
                 .into_iter()
-                .map(|plan| plan.shown.title + " " + &plan.shown.about)
+                .map(|plan| plan.title + " " + &plan.about)
                 .collect()
         };
         let pairs: Vec<_> = titles(1).into_iter().zip(titles(3)).collect();
@@ -208,16 +227,16 @@ mod tests {
             for row in &plan.rows {
                 let (load, least) = match &row.work {
                     // What a publication names, it names for reading, too.
-                    Work::Read { load, .. } if load.times.is_none() => continue,
-                    Work::Read { load, .. } => (load, u64::from(row.work.request_bytes()) * REQUESTS_MAX),
+                    Work::Read(load) if load.times.is_none() => continue,
+                    Work::Read(load) => (load, u64::from(load.request_bytes()) * REQUESTS_MAX),
                     Work::ReadMeanwhile { stored, .. } => (stored, u64::MAX),
                     Work::Append(_) | Work::Restart(_) => continue,
                 };
-                assert_eq!(load.times, Some(120.0), "{}", plan.shown.name);
+                assert_eq!(load.times, Some(120.0), "{}", plan.name);
                 let bytes = load.records.expect("a volume is fixed") * load.record_bytes as u64;
                 let expected = least.min(255_000_000)..1_100_000_000;
-                assert!(expected.contains(&bytes), "{}: {bytes}", plan.shown.name);
-                assert!(plan.shown.metrics.contains(&"stored_mb".to_owned()));
+                assert!(expected.contains(&bytes), "{}: {bytes}", plan.name);
+                assert!(plan.metrics.contains(&"stored_mb".to_owned()));
             }
         }
     }
@@ -225,7 +244,7 @@ mod tests {
     /// The works of a table of `papers`.
     fn works_of(name: &str) -> Vec<Work> {
         let plans = Suite::Papers.plans(WHOLE);
-        let plan = plans.into_iter().find(|plan| plan.shown.name == name);
+        let plan = plans.into_iter().find(|plan| plan.name == name);
         let rows = plan.expect("there is such a table").rows;
         rows.into_iter().map(|row| row.work).collect()
     }
@@ -237,10 +256,13 @@ mod tests {
                 ["write", "read"].map(|what| works_of(&format!("logrange-{record_bytes}-{what}")));
             assert_eq!(written.len(), read.len());
             for pair in written.into_iter().zip(read) {
-                let (Work::Append(written), Work::Read { load, consumers, .. }) = &pair else {
+                let (Work::Append(written), Work::Read(read)) = &pair else {
                     panic!("{pair:?}");
                 };
-                assert_eq!((written.records, written.producers), (load.records, *consumers));
+                assert_eq!(
+                    (written.records, written.producers),
+                    (read.records, read.consumers)
+                );
             }
         }
     }
@@ -250,7 +272,7 @@ mod tests {
         let mut batches = BTreeSet::new();
         for work in works_of("confluo-subscribe") {
             let load = work.load();
-            assert_eq!(work.request_bytes(), load.batch_records * 64);
+            assert_eq!(load.request_bytes(), load.batch_records * 64);
             batches.insert(load.batch_records);
         }
         assert_eq!(batches, BTreeSet::from([1, 16_384]));
@@ -280,7 +302,7 @@ mod tests {
                     continue;
                 };
                 for (metric, least) in [("p99_us", 1e3), ("p999_us", 1e4)] {
-                    if plan.shown.metrics.iter().any(|shown| shown == metric) {
+                    if plan.metrics.iter().any(|shown| shown == metric) {
                         assert!(records >= least, "{}: {metric} of {records}", row.name);
                         looked_at += 1;
                     }
@@ -294,8 +316,8 @@ mod tests {
     fn tables_that_count_in_records_say_how_many_are_asked_at_this_scale() {
         let about = |name: &str, records: f64| {
             let plans = Suite::Papers.plans(Scale { records, nodes: 1 });
-            let plan = plans.into_iter().find(|plan| plan.shown.name == name);
-            plan.expect("there is such a table").shown.about
+            let plan = plans.into_iter().find(|plan| plan.name == name);
+            plan.expect("there is such a table").about
         };
         assert!(about("smf", 0.05).contains("500,000 records (there 10,000,000)"));
         assert!(about("smf", 1.0).contains("10,000,000 records, as there"));

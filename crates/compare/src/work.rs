@@ -144,11 +144,10 @@ pub(super) struct Running<'a> {
 }
 
 impl Running<'_> {
-    /// Makes it.
     pub(super) fn run(&mut self, work: &Work) -> Result<Outcome> {
         match work {
             Work::Append(load) => self.append(load, &Course::default()),
-            Work::Read { load, consumers, .. } => self.read(load, *consumers, work.request_bytes()),
+            Work::Read(load) => self.read(load),
             Work::ReadMeanwhile { stored, load, cold } => self.read_meanwhile(stored, load, *cold),
             Work::Restart(load) => self.restart(load),
         }

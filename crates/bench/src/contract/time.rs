@@ -13,7 +13,6 @@ pub(crate) trait Time: Sync {
     fn spin(&self);
 }
 
-/// The machine's.
 pub(crate) struct MachineTime;
 
 impl Time for MachineTime {

@@ -75,7 +75,6 @@ struct Outcome {
     last: HashMap<(i32, u32), u64>,
 }
 
-/// One consumer's work.
 fn consume(read: &Read, mut consumer: TopicConsumer, had: &AtomicU64) -> Result<Outcome> {
     let mut outcome = Outcome::default();
     let mut empty = 0;

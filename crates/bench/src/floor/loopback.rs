@@ -11,7 +11,6 @@ use crate::latency::LatencyRecorder;
 
 /// Bytes of requests.
 const SIZES: [usize; 4] = [100, 4 << 10, 64 << 10, 1 << 20];
-/// Bytes of an answer.
 const ANSWER_BYTES: usize = 64;
 /// Round trips before those that are timed, so that both threads are awake and the buffers are there.
 const WARM_UP: u32 = 100;

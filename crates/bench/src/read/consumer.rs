@@ -20,7 +20,6 @@ pub(super) struct Open {
     empty: u32,
 }
 
-/// What a consumer read.
 #[derive(Debug, Default)]
 pub(super) struct Outcome {
     pub(super) records: u64,

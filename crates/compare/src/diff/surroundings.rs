@@ -73,7 +73,7 @@ pub(super) fn all(before: &Results, after: &Results) -> Vec<String> {
         all.extend(floors);
     }
     for system in &before.systems {
-        if let Some(other) = after.systems.iter().find(|other| other.name == system.name) {
+        if let Some(other) = after.system(&system.name) {
             all.extend(differing(&of_system(system), &of_system(other)));
         }
     }
@@ -83,7 +83,7 @@ pub(super) fn all(before: &Results, after: &Results) -> Vec<String> {
 /// The names of systems that are the same in both: version, settings and clients.
 pub(super) fn unchanged(before: &Results, after: &Results) -> BTreeSet<String> {
     let is_unchanged = |old: &&SystemFacts| {
-        let new = after.systems.iter().find(|new| new.name == old.name);
+        let new = after.system(&old.name);
         new.is_some_and(|new| of_system(old) == of_system(new))
     };
     let systems = before.systems.iter().filter(is_unchanged);

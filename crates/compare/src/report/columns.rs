@@ -43,7 +43,7 @@ impl Column {
 /// The columns of an experiment: in the order of the systems, each with its best client first.
 pub(crate) fn of(results: &Results, experiment: &Experiment) -> Vec<Column> {
     let mut columns: Vec<Column> = Vec::new();
-    for cell in experiment.rows.iter().flat_map(|row| &row.cells) {
+    for cell in experiment.cells() {
         if !columns.iter().any(|column| column.is_of(cell)) {
             columns.push(column(results, cell));
         }
@@ -79,7 +79,7 @@ fn column(results: &Results, cell: &Cell) -> Column {
 
 /// The client is named where there is more than one, and where it is not the best.
 fn column_title(results: &Results, column: &Column, are_many: bool) -> String {
-    let system = system(results, &column.system);
+    let system = results.system(&column.system);
     let title = system.map_or_else(|| column.system.clone(), title);
     let client = driver_title(system, &column.driver);
     match (column.is_best_client, are_many) {
@@ -96,11 +96,6 @@ pub(crate) fn title(system: &SystemFacts) -> String {
         Survives::ProcessCrash => format!("{} ○", system.title),
         Survives::Nothing => system.title.clone(),
     }
-}
-
-/// A system by its name.
-pub(crate) fn system<'a>(results: &'a Results, name: &str) -> Option<&'a SystemFacts> {
-    results.systems.iter().find(|system| system.name == name)
 }
 
 /// A driver's title, or its name where nothing is known of it.

@@ -11,21 +11,15 @@ use bench::number;
 /// One figure of our system beside the same figure of another.
 #[derive(Debug, Clone)]
 pub(crate) struct Comparison<'a> {
-    /// The table.
     pub(crate) experiment: &'a Experiment,
-    /// The row.
     pub(crate) row: &'a Row,
-    /// The metric.
     pub(crate) metric: &'a str,
     /// Ours: the first system or one of its variants.
     pub(crate) our_system: &'a SystemFacts,
-    /// The other.
     pub(crate) other_system: &'a SystemFacts,
     /// The client that both had, if it is not the best one of both.
     pub(crate) common_client: Option<&'a str>,
-    /// Our figure.
     pub(crate) ours: Measured,
-    /// The other's.
     pub(crate) theirs: Measured,
     /// What ours is beside the other's.
     pub(crate) verdict: Verdict,

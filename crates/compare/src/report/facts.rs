@@ -33,7 +33,7 @@ pub(crate) fn of(results: &Results) -> Value {
             && drivers().any(|driver| driver.settings.contains_key("enable.idempotence")),
         failures => failures(results),
         not_asked => gathered(results.cells().filter_map(|(experiment, row, cell)| {
-            let title = columns::system(results, &cell.system).map_or(&cell.system, |system| &system.title);
+            let title = results.system(&cell.system).map_or(&cell.system, |system| &system.title);
             Some((format!("{title}: {}", cell.not_asked.as_ref()?), format!("{}, {}", experiment.title, row.name)))
         })),
         without_ours => without_ours(results),
@@ -41,10 +41,11 @@ pub(crate) fn of(results: &Results) -> Value {
     }
 }
 
-/// Of one experiment.
 pub(crate) fn of_experiment(results: &Results, experiment: &Experiment) -> Value {
-    let cells = experiment.rows.iter().flat_map(|row| &row.cells);
-    let verified: Vec<u64> = cells.filter_map(|cell| cell.verified_records).collect();
+    let verified: Vec<u64> = experiment
+        .cells()
+        .filter_map(|cell| cell.verified_records)
+        .collect();
     context! {
         says => experiment,
         requests => requests::of_all(experiment),
@@ -95,7 +96,9 @@ fn course(results: &Results) -> Option<Value> {
 /// Cells that failed, as a whole or in part, of systems that did not fail as a whole.
 fn failures(results: &Results) -> Vec<String> {
     let mut told = gathered(results.cells().filter_map(|(experiment, row, cell)| {
-        let system = columns::system(results, &cell.system).filter(|system| system.failed.is_none())?;
+        let system = results
+            .system(&cell.system)
+            .filter(|system| system.failed.is_none())?;
         let note = shortened(&cells::failure_note(cell)?);
         Some((
             format!("{}: {note}", system.title),
@@ -141,13 +144,11 @@ fn without_ours(results: &Results) -> Vec<String> {
         return Vec::new();
     };
     let is_without = |experiment: &&Experiment| {
-        let mut cells = experiment
-            .rows
-            .iter()
-            .flat_map(|row| &row.cells)
-            .filter(|cell| !cell.runs.is_empty());
+        let mut cells = experiment.cells().filter(|cell| !cell.runs.is_empty());
         let has_ours = cells.any(|cell| {
-            columns::system(results, &cell.system).is_some_and(|system| is_variant_of(system, first))
+            results
+                .system(&cell.system)
+                .is_some_and(|system| is_variant_of(system, first))
         });
         experiment.left_out.is_none() && !has_ours
     };

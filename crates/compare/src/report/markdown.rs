@@ -11,7 +11,6 @@ pub(crate) fn table(titles: &[String], are_figures: bool, lines: &[Vec<String>])
     all.map(|cells| format!("| {} |\n", cells.join(" | "))).collect()
 }
 
-/// Strong text.
 pub(crate) fn strong(markdown: &str) -> String {
     format!("**{markdown}**")
 }

@@ -21,11 +21,8 @@ pub(crate) const UNSTEADY: f64 = 0.3;
 /// The median of a metric over the repetitions of a cell.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Measured {
-    /// The median.
     pub(crate) median: f64,
-    /// The least.
     pub(crate) least: f64,
-    /// The most.
     pub(crate) most: f64,
     /// How many repetitions have it.
     pub(crate) runs: usize,

@@ -5,10 +5,8 @@ use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd, html};
 
 use super::plots::Drawn;
 
-/// The look.
 const STYLE: &str = include_str!("style.css");
 
-/// The whole page.
 pub(crate) fn of(markdown: &str, plots: &[&Drawn]) -> String {
     let mut is_within_image = false;
     let events = Parser::new_ext(markdown, Options::ENABLE_TABLES).filter_map(|event| match event {

@@ -11,7 +11,6 @@ use super::guesses::timed;
 use super::measured::title;
 use crate::results::{Acknowledges, Experiment, Plot, Results};
 
-/// A plot.
 #[derive(Debug, Serialize)]
 pub(crate) struct Drawn {
     /// The file's name below `plots`.

@@ -13,11 +13,8 @@ pub(crate) fn of_all(experiment: &Experiment) -> Option<String> {
 
 /// A row's name, with its requests where not all rows have the same.
 pub(crate) fn row_title(experiment: &Experiment, name: &str) -> String {
-    let row = experiment.rows.iter().find(|row| row.name == name);
-    match row
-        .and_then(|row| of_row(experiment, row))
-        .filter(|_| of_all(experiment).is_none())
-    {
+    let requests = experiment.row(name).and_then(|row| of_row(experiment, row));
+    match requests.filter(|_| of_all(experiment).is_none()) {
         Some(requests) => format!("{name} · {requests}"),
         None => name.to_owned(),
     }

@@ -38,12 +38,7 @@ pub(in super::super) enum BrokenPromise {
 
 /// That what a driver says of its appends can be so.
 pub(super) fn check(done: &Done, load: &Load) -> Result<()> {
-    ensure!(
-        done.errors == 0,
-        "{} appends failed; the first: {}",
-        done.errors,
-        done.first_error.as_deref().unwrap_or("no reason given")
-    );
+    check_whole("appends", done, load.record_bytes)?;
     ensure!(done.records > 0, "not one record was acknowledged");
     let appended: u64 = done.appended.iter().sum();
     ensure!(
@@ -52,11 +47,21 @@ pub(super) fn check(done: &Done, load: &Load) -> Result<()> {
         done.records,
         done.appended.len()
     );
+    Ok(())
+}
+
+/// That nothing failed, and that as many bytes are told as the records have.
+fn check_whole(what: &str, done: &Done, record_bytes: usize) -> Result<()> {
     ensure!(
-        done.bytes == done.records * load.record_bytes as u64,
-        "the driver says that {} records of {} B have {} bytes",
+        done.errors == 0,
+        "{} {what} failed; the first: {}",
+        done.errors,
+        done.first_error.as_deref().unwrap_or("no reason given")
+    );
+    ensure!(
+        done.bytes == done.records * record_bytes as u64,
+        "the driver says that {} records of {record_bytes} B have {} bytes",
         done.records,
-        load.record_bytes,
         done.bytes
     );
     Ok(())
@@ -93,24 +98,12 @@ pub(super) fn check_samples(done: &Done, append: &Append, acknowledges: Option<A
 
 /// That a driver has read what it should, and says what can be so.
 pub(super) fn check_read(done: &Done, read: &Read) -> Result<()> {
-    ensure!(
-        done.errors == 0,
-        "{} reads failed; the first: {}",
-        done.errors,
-        done.first_error.as_deref().unwrap_or("no reason given")
-    );
+    check_whole("reads", done, read.record_bytes)?;
     ensure!(
         done.records >= read.records,
         "only {} of {} records were read",
         done.records,
         read.records
-    );
-    ensure!(
-        done.bytes == done.records * read.record_bytes as u64,
-        "the driver says that {} records of {} B have {} bytes",
-        done.records,
-        read.record_bytes,
-        done.bytes
     );
     Ok(())
 }

@@ -24,14 +24,15 @@ const LOOK: Duration = Duration::from_millis(1);
 
 impl Running<'_> {
     /// Reads what the cell keeps, pass after pass until a run's seconds of reading are over.
-    pub(super) fn read(&mut self, load: &Load, consumers: u32, request_bytes: u32) -> Result<Outcome> {
+    pub(super) fn read(&mut self, load: &Load) -> Result<Outcome> {
+        let consumers = load.consumers;
         let kept = self.keep(load)?;
         let (server, drivers) = self.fleet.have_clients(self.way, kept.len())?;
         // More consumers than shards read the same records again.
         let times = u64::from(consumers.div_ceil(load.shards).max(1));
         let reads = kept.iter().map(|kept| Read {
             consumers,
-            request_bytes,
+            request_bytes: load.request_bytes(),
             records: kept.records_to_read() * times,
             ..kept.whole()
         });

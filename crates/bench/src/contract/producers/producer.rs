@@ -82,7 +82,6 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// What one producer did.
 #[derive(Debug, Default)]
 pub(super) struct Outcome {
     /// Of measured units; at a rate, of their records.

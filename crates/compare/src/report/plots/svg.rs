@@ -5,7 +5,6 @@ use std::fmt::Write as _;
 
 use crate::report::markdown::printable;
 
-/// The width of plots.
 pub(crate) const WIDTH: f64 = 920.0;
 /// The size of most words.
 pub(crate) const SIZE: f64 = 12.0;
@@ -34,24 +33,20 @@ const DASHES: [&str; 3] = ["none", "7 3", "2 2.5"];
 /// A place: from the left and from the top.
 pub(crate) type Point = (f64, f64);
 
-/// A system's colour.
 pub(crate) fn colour(system: usize) -> &'static str {
     SYSTEMS[system % SYSTEMS.len()]
 }
 
-/// A system's dashes.
 pub(crate) fn dashes(system: usize) -> &'static str {
     DASHES[system / SAME_DASHES % DASHES.len()]
 }
 
-/// A drawing under way.
 #[derive(Debug, Default)]
 pub(crate) struct Svg {
     body: String,
 }
 
 impl Svg {
-    /// Adds a line.
     pub(crate) fn line(&mut self, points: &[Point], colour: &str, width: f64, opacity: f64, dashes: &str) {
         let points = list(points);
         self.add(format_args!(
@@ -69,7 +64,6 @@ impl Svg {
         ));
     }
 
-    /// Adds a thin line.
     pub(crate) fn thin(&mut self, ends: [Point; 2], colour: &str, opacity: f64) {
         self.line(&ends, colour, 1.0, opacity, "none");
     }
