@@ -325,3 +325,35 @@ async fn read_requests(
     }
     Ok(ReadEnd::Done)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::caller::Listener;
+
+    #[test]
+    fn a_client_is_called_as_it_names_itself_in_each_request() {
+        let unnamed = Arc::new(Caller::at(([10, 0, 0, 1], 7).into(), Listener::Kafka));
+        let connection = Connection {
+            caller: RefCell::new(unnamed.clone()),
+            writer: RefCell::new(Writer::new()),
+            session: Cell::new(0),
+            streak: Cell::new((0, 0)),
+            beginning: Cell::new(None),
+        };
+        let caller = |name: Option<&str>| connection.caller(name.map(Text::from).as_ref());
+        assert_eq!(caller(None), unnamed);
+        let named = caller(Some("a"));
+        assert_eq!((&*named.client_id, named.peer), ("a", unnamed.peer));
+        assert!(Arc::ptr_eq(&named, &caller(Some("a"))), "it is made once");
+        assert_eq!(&*caller(Some("b")).client_id, "b");
+        let long = "c".repeat(KEPT_ID_BYTES_MAX + 1);
+        assert_eq!(*caller(Some(&long)).client_id, *long);
+        assert_eq!(
+            &*connection.caller.borrow().client_id,
+            "b",
+            "a long name is not kept"
+        );
+        assert_eq!(&*caller(None).client_id, "");
+    }
+}

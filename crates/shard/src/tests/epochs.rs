@@ -89,16 +89,8 @@ async fn no_epoch_brings_a_dead_journal_back() {
         shard.start_flushing();
         assert!(matches!(outcome(lost).await, Err(AppendRefusal::FlushFailed(_))));
         assert_eq!(shard.open_epoch(FLUSHED, NEXT), Ok(()));
-        let sealed = shard
-            .partitions
-            .borrow_mut()
-            .get_mut(&FLUSHED)
-            .expect("it is open")
-            .role
-            .leader_mut()
-            .map(Leader::handle_seal);
-        let sealed = sealed.expect("it is led here");
-        assert_eq!((sealed.epoch, sealed.tail), (NEXT, Offset(0)));
+        let trim = shard.with_leader(FLUSHED, |leader| leader.check_trim(Offset(0)));
+        assert_eq!(trim, Ok(Err(TrimError::Sealed { epoch: NEXT })));
         assert!(matches!(
             outcome(append(&shard, FLUSHED)).await,
             Err(AppendRefusal::JournalDead(_))
