@@ -5,30 +5,167 @@
 //! **However many do long work, others wait for a slice or two.** All long works that clients have a thread do stand in one line, and between two slices
 //! everything else that is ready has its turn, and what has arrived meanwhile is looked at. Nobody keeps the place at the head while waiting for
 //! anything else, so nobody waits for ever.
+//!
+//! **However much one client wants, others wait for a slice of its.** The clients in the line take turns. Of each client the oldest work goes
+//! first: the works end one after the other, and what they hold is free as soon as may be, instead of all of it when the last one ends.
 
 use std::cell::{Cell, RefCell};
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::mem;
+use std::net::IpAddr;
+use std::ops::Bound;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use pin_project_lite::pin_project;
+use tokio::sync::oneshot;
 use tokio::task::yield_now;
 
 /// The first slice is so much shorter, for it waits in no line: a short work needs no other.
 const FIRST: usize = 8;
 
 thread_local! {
-    /// Whoever has its one place is at the head of the line.
-    static LINE: Arc<Semaphore> = Arc::new(Semaphore::new(1));
-    /// The place, while its slice is done.
-    static HEAD: RefCell<Option<OwnedSemaphorePermit>> = const { RefCell::new(None) };
+    static LINE: RefCell<Line> = const { RefCell::new(Line::new()) };
+    /// The place at the head of the line, while its slice is done.
+    static HEAD: RefCell<Option<Place>> = const { RefCell::new(None) };
     /// Says that `end_of_turn` comes when the task that is polled gives way.
     static IN_TURN: Cell<bool> = const { Cell::new(false) };
+    static WORK: Cell<Option<Work>> = const { Cell::new(None) };
+}
+
+/// The work that something is a part of: whose it is, and since when by the clock of the node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Work {
+    /// The address of the client.
+    pub client: IpAddr,
+    /// When the client's request for it was there.
+    pub since: Duration,
+}
+
+impl Work {
+    /// The work that is done just now; `None` where nobody said.
+    pub fn current() -> Option<Work> {
+        WORK.get()
+    }
+}
+
+pin_project! {
+    /// A future that is a part of a work.
+    pub struct PartOf<F> {
+        #[pin]
+        future: F,
+        work: Option<Work>,
+    }
+}
+
+/// Has a future be a part of a work, with all tasks that it begins.
+pub fn part_of<F: Future>(work: Option<Work>, future: F) -> PartOf<F> {
+    PartOf { future, work }
+}
+
+impl<F: Future> Future for PartOf<F> {
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
+        let this = self.project();
+        let around = WORK.replace(*this.work);
+        let polled = this.future.poll(context);
+        WORK.set(around);
+        polled
+    }
+}
+
+/// Works of one client, by age and then in the order of their asking. Each is told when it has the place.
+type Works = BTreeMap<(Duration, u64), oneshot::Sender<Place>>;
+
+/// The works that wait for their next slice, while one is at the head.
+struct Line {
+    head_is_taken: bool,
+    /// The client whose work was at the head last.
+    last: Option<IpAddr>,
+    /// Those of the node itself have no client.
+    waiting: BTreeMap<Option<IpAddr>, Works>,
+    next_number: u64,
+}
+
+impl Line {
+    const fn new() -> Line {
+        Line {
+            head_is_taken: false,
+            last: None,
+            waiting: BTreeMap::new(),
+            next_number: 0,
+        }
+    }
+
+    fn queue(&mut self, work: Option<Work>) -> oneshot::Receiver<Place> {
+        let (told, tells) = oneshot::channel();
+        let number = self.next_number;
+        self.next_number += 1;
+        let since = work.map_or(Duration::ZERO, |work| work.since);
+        let client = work.map(|work| work.client);
+        self.waiting
+            .entry(client)
+            .or_default()
+            .insert((since, number), told);
+        if !self.head_is_taken {
+            self.pass_on();
+        }
+        tells
+    }
+
+    /// Gives the place at the head to the next one that still waits for it.
+    fn pass_on(&mut self) {
+        self.head_is_taken = false;
+        while let Some(told) = self.next() {
+            match told.send(Place) {
+                Ok(()) => {
+                    self.head_is_taken = true;
+                    return;
+                }
+                // Whoever has given up never had it.
+                Err(place) => mem::forget(place),
+            }
+        }
+    }
+
+    /// The oldest work of the client behind the last one, in the circle of those that wait.
+    fn next(&mut self) -> Option<oneshot::Sender<Place>> {
+        let behind = (Bound::Excluded(self.last), Bound::Unbounded);
+        let client = *self
+            .waiting
+            .range(behind)
+            .next()
+            .or(self.waiting.iter().next())?
+            .0;
+        self.last = client;
+        let works = self.waiting.get_mut(&client).expect("it was found just now");
+        let (_, told) = works
+            .pop_first()
+            .expect("a client without works is not in the line");
+        if works.is_empty() {
+            self.waiting.remove(&client);
+        }
+        Some(told)
+    }
+}
+
+/// The place at the head of the line, until dropped.
+struct Place;
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        // At the end of a thread there may be no line any more.
+        let _ = LINE.try_with(|line| line.borrow_mut().pass_on());
+    }
 }
 
 /// Ends a slice, and returns when it is time for the next. Not for a future that its task may leave unpolled for long: when its time has
 /// come, the others wait until it is polled.
 pub async fn next_slice() {
-    let line = LINE.with(Arc::clone);
-    let place = line.acquire_owned().await.expect("the line is never closed");
+    let reached = LINE.with_borrow_mut(|line| line.queue(WORK.get()));
+    let place = reached.await.expect("a place comes to whoever waits for it");
     yield_now().await;
     // Elsewhere nobody would give it back.
     if IN_TURN.get() {
@@ -44,7 +181,7 @@ pub(crate) fn begin_of_turn() {
 /// A turn has ended, and with it the slice that was done in it.
 pub(crate) fn end_of_turn() {
     IN_TURN.set(false);
-    HEAD.take();
+    drop(HEAD.take());
 }
 
 /// See the module. Its user decides how much a unit of work is: some microseconds are a good measure.
@@ -161,6 +298,42 @@ mod tests {
             let longest = waited.split('o').map(str::len).max();
             assert!(longest.is_some_and(|longest| longest <= 2 * FIRST), "{told}");
             assert!(rest.len() > WORKS, "long work was still there: {told}");
+        });
+    }
+
+    /// A work of a client that has been there since that second.
+    fn of(client: u8, since: u64) -> Option<Work> {
+        Some(Work {
+            client: IpAddr::from([127, 0, 0, client]),
+            since: Duration::from_secs(since),
+        })
+    }
+
+    #[test]
+    fn clients_take_turns_and_of_each_the_oldest_work_goes_first() {
+        run(|| async {
+            let told = Rc::new(RefCell::new(Vec::new()));
+            let works = [(of(1, 5), 'c'), (of(1, 3), 'a'), (of(1, 4), 'b'), (of(2, 9), 'z')];
+            let begun = works.map(|(work, name)| {
+                let told = Rc::clone(&told);
+                let slices = async move {
+                    // Tasks that a work begins are parts of it.
+                    let rest = turns::spawn(async move {
+                        for _ in 0..2 {
+                            next_slice().await;
+                            told.borrow_mut().push(name);
+                        }
+                    });
+                    rest.await.expect("no panic");
+                };
+                turns::spawn(part_of(work, slices))
+            });
+            for work in begun {
+                work.await.expect("no panic");
+            }
+            let told: String = told.take().into_iter().collect();
+            // Whoever came first had the place before anybody waited.
+            assert_eq!(told, "czazabbc");
         });
     }
 

@@ -13,6 +13,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use crate::clock::Clock;
+use crate::slices::{PartOf, Work, part_of};
 use crate::{slices, threads};
 use pin_project_lite::pin_project;
 use tokio::task::JoinHandle;
@@ -207,7 +208,7 @@ pin_project! {
     /// A task whose turns are metered.
     struct Metered<F> {
         #[pin]
-        task: F,
+        task: PartOf<F>,
         begun_at: &'static Location<'static>,
     }
 }
@@ -235,12 +236,12 @@ impl<F: Future> Future for Metered<F> {
 #[track_caller]
 pub fn metered<F: Future>(task: F) -> impl Future<Output = F::Output> {
     Metered {
-        task,
+        task: part_of(Work::current(), task),
         begun_at: Location::caller(),
     }
 }
 
-/// Begins a task of the core that calls. Every task of a core begins here.
+/// Begins a task of the core that calls, as a part of the work that is done just now. Every task of a core begins here.
 #[track_caller]
 pub fn spawn<F>(task: F) -> JoinHandle<F::Output>
 where
@@ -256,6 +257,7 @@ where
     F: Future + 'static,
     F::Output: 'static,
 {
+    let task = part_of(Work::current(), task);
     tokio::task::spawn_local(Metered { task, begun_at })
 }
 

@@ -23,6 +23,7 @@ use std::time::Duration;
 use bytes::BytesMut;
 use kafka_wire::{Text, WireError, Writer};
 use platform::net::{Detached, Stream};
+use platform::slices::{Work, part_of};
 use platform::turns::{self, TURN_BYTES};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::yield_now;
@@ -298,18 +299,20 @@ async fn read_requests(
             return Ok(ReadEnd::Done);
         };
         core.counters.requests.add(1);
-        let received_at = core.idle_poll.note_request();
-        let started = api::start(
-            core,
-            connection,
-            received.request,
-            received.memory,
-            &mut permits.room,
-        )?;
-        let answer = started.answer().await?;
+        let work = Work {
+            client: connection.host(),
+            since: core.idle_poll.note_request(),
+        };
+        let room = &mut permits.room;
+        let start = async {
+            api::start(core, connection, received.request, received.memory, room)?
+                .answer()
+                .await
+        };
+        let answer = part_of(Some(work), start).await?;
         place.send(Queued {
             answer,
-            received_at,
+            work,
             permits,
         });
         connection.until_begun().await;

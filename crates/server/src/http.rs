@@ -45,6 +45,7 @@ use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use platform::net::{Bound, Listener, Stream};
+use platform::slices::{Work, part_of};
 use platform::threads;
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
@@ -260,6 +261,7 @@ async fn serve(stream: Stream, router: Router, mut door: Door) {
     let router = TowerToHyperService::new(router);
     let line = door.line.clone();
     let caller = Arc::new(Caller::at(door.peer, caller::Listener::Http));
+    let clock = Arc::clone(&door.app.cores.facts.clock);
     let service = service_fn(move |mut request: Request<Incoming>| {
         let under_way = line.begin();
         request.extensions_mut().insert(line.clone());
@@ -267,7 +269,11 @@ async fn serve(stream: Stream, router: Router, mut door: Door) {
         if let Some(crowded) = crowded {
             request.extensions_mut().insert(crowded);
         }
-        let answer = router.call(request);
+        let work = Work {
+            client: caller.host(),
+            since: clock.monotonic(),
+        };
+        let answer = part_of(Some(work), router.call(request));
         async move {
             let answer = answer.await;
             drop(under_way);

@@ -12,6 +12,7 @@ use futures_util::FutureExt;
 use futures_util::future::{Either, LocalBoxFuture, select};
 use kafka_wire::Frame;
 use platform::net::WriteHalf;
+use platform::slices::{Work, part_of};
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout};
@@ -42,15 +43,15 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// An answer under way.
 pub(super) struct Queued {
     pub(super) answer: Answer,
-    /// When its request was, by the node's clock.
-    pub(super) received_at: Duration,
+    /// It is a part of this.
+    pub(super) work: Work,
     pub(super) permits: Permits,
 }
 
 impl Queued {
     /// The answer, counted as soon as it is there.
     async fn ready(self, answers: Rc<AnswerBudget>) -> Ready {
-        let (frame, kind, end) = match self.answer.await {
+        let (frame, kind, end) = match part_of(Some(self.work), self.answer).await {
             Ok(Some(Answered { frame, kind })) => (Some(frame), kind, None),
             Ok(None) => (None, AnswerKind::Other, None),
             Err(end) => (None, AnswerKind::Other, Some(end)),
@@ -60,7 +61,7 @@ impl Queued {
             frame,
             kind,
             end,
-            received_at: self.received_at,
+            received_at: self.work.since,
             _held: held,
             _permits: self.permits,
             others: Vec::new(),
