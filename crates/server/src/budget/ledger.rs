@@ -10,6 +10,9 @@
 //! first, and of its claims those that miss little. So a large claim may be overtaken again and again. Therefore, once in
 //! `TURN_EVERY`, the claim that has waited longest has `TURN_LASTS` to itself, in which no newcomer goes before it. Nobody
 //! makes the others wait for longer.
+//!
+//! A part of all room is for addresses that hold little: one that holds as much as that already gets nothing of it for a new claim.
+//! What one address makes of its requests may last long, and none of the others has to wait for its end.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
@@ -20,6 +23,8 @@ use tokio::time::Instant;
 
 /// A claim no larger than this part of what is free is met at once: those that come first cannot leave the others nothing.
 const SHARE: usize = 16;
+/// This part of all room goes to no address that holds as much already.
+const LEFT_TO_OTHERS: usize = 4;
 /// Once in this time, the claim that has waited longest goes before all newcomers for as long as `TURN_LASTS`.
 const TURN_EVERY: Duration = Duration::from_secs(5);
 pub(super) const TURN_LASTS: Duration = Duration::from_secs(1);
@@ -150,7 +155,7 @@ impl Ledger {
     pub(super) fn meet_small(&mut self, id: ClaimId) -> bool {
         let claim = self.claim(id);
         let (to_bytes, missing) = (claim.need_bytes, claim.missing());
-        let is_small = !self.is_wanted() && missing <= self.free_bytes / SHARE;
+        let is_small = !self.is_wanted() && missing <= self.free_for(id) / SHARE;
         if is_small {
             self.hold(id, to_bytes);
         }
@@ -170,7 +175,7 @@ impl Ledger {
         if to_bytes <= claim.held_bytes {
             return None;
         }
-        if !self.is_wanted() && claim.missing() <= self.free_bytes {
+        if !self.is_wanted() && claim.missing() <= self.free_for(id) {
             self.hold(id, to_bytes);
             return None;
         }
@@ -234,10 +239,21 @@ impl Ledger {
             self.grant(id);
         }
         while let Some(id) = self.next_newcomer(now) {
-            if self.claim(id).missing() > self.free_bytes {
+            if self.claim(id).missing() > self.free_for(id) {
                 break;
             }
             self.grant(id);
+        }
+    }
+
+    /// Bytes that are free for a claim. One that holds some was promised the rest when it got them.
+    fn free_for(&self, id: ClaimId) -> usize {
+        let claim = self.claim(id);
+        let left_to_others = self.bytes_max / LEFT_TO_OTHERS;
+        let has_share = claim.payer.is_some() && self.payers[&claim.payer].held_bytes >= left_to_others;
+        match has_share && claim.held_bytes == 0 {
+            true => self.free_bytes.saturating_sub(left_to_others),
+            false => self.free_bytes,
         }
     }
 

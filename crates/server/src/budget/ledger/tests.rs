@@ -147,7 +147,7 @@ fn small_claims_are_met_whole_and_those_that_come_first_leave_room() {
     assert!(ledger.meet_small(first) && !ledger.meet_small(second));
     let mut met = 0;
     while {
-        let id = ledger.begin(from(1), 50);
+        let id = ledger.begin(from(2 + met), 50);
         ledger.meet_small(id)
     } {
         met += 1;
@@ -168,4 +168,23 @@ fn what_is_taken_without_waiting_leaves_other_addresses_their_share() {
     assert_eq!(ledger.resize(other, 26, 75, now), Err(NoRoom::Taken));
     assert_eq!(ledger.resize(greedy, 10, 75, now), Ok(()));
     assert_eq!(ledger.resize(other, 26, 75, now), Ok(()));
+}
+
+#[test]
+fn a_part_of_all_room_is_for_addresses_that_hold_little() {
+    let now = Instant::now();
+    let mut ledger = Ledger::new(100);
+    let lasting: Vec<ClaimId> = (0..9).map(|_| ask(&mut ledger, from(1), 10, 10, now).0).collect();
+    let held: Vec<usize> = lasting.iter().map(|id| ledger.held_by(*id)).collect();
+    assert_eq!(held, [10, 10, 10, 10, 10, 10, 10, 0, 0]);
+    let (other, told) = ask(&mut ledger, from(2), 24, 24, now);
+    assert!(told.is_none(), "nothing that lasts is waited for");
+    // Large ones are met, too, when nothing of the address lasts.
+    for id in lasting {
+        ledger.end(id, now);
+    }
+    ledger.end(other, now);
+    let (all, told) = ask(&mut ledger, from(1), 100, 100, now);
+    assert!(told.is_none());
+    has(&ledger, all, 100);
 }
