@@ -6,7 +6,7 @@
 //! everything else that is ready has its turn, and what has arrived meanwhile is looked at. Nobody keeps the place at the head while waiting for
 //! anything else, so nobody waits for ever.
 //!
-//! **However much one client wants, others wait for a slice of its.** The clients in the line take turns. Of each client the oldest work goes
+//! **However much one client wants, each other client waits for one slice of it at most.** The clients in the line take turns. Of each client the oldest work goes
 //! first: the works end one after the other, and what they hold is free as soon as may be, instead of all of it when the last one ends.
 
 use std::cell::{Cell, RefCell};
@@ -31,6 +31,7 @@ thread_local! {
     static HEAD: RefCell<Option<Place>> = const { RefCell::new(None) };
     /// Says that `end_of_turn` comes when the task that is polled gives way.
     static IN_TURN: Cell<bool> = const { Cell::new(false) };
+    /// The work whose part is polled.
     static WORK: Cell<Option<Work>> = const { Cell::new(None) };
 }
 
@@ -118,10 +119,11 @@ impl Line {
     /// Gives the place at the head to the next one that still waits for it.
     fn pass_on(&mut self) {
         self.head_is_taken = false;
-        while let Some(told) = self.next() {
+        while let Some((client, told)) = self.next() {
             match told.send(Place) {
                 Ok(()) => {
                     self.head_is_taken = true;
+                    self.last = client;
                     return;
                 }
                 // Whoever has given up never had it.
@@ -131,7 +133,7 @@ impl Line {
     }
 
     /// The oldest work of the client behind the last one, in the circle of those that wait.
-    fn next(&mut self) -> Option<oneshot::Sender<Place>> {
+    fn next(&mut self) -> Option<(Option<IpAddr>, oneshot::Sender<Place>)> {
         let behind = (Bound::Excluded(self.last), Bound::Unbounded);
         let client = *self
             .waiting
@@ -139,7 +141,6 @@ impl Line {
             .next()
             .or(self.waiting.iter().next())?
             .0;
-        self.last = client;
         let works = self.waiting.get_mut(&client).expect("it was found just now");
         let (_, told) = works
             .pop_first()
@@ -147,7 +148,7 @@ impl Line {
         if works.is_empty() {
             self.waiting.remove(&client);
         }
-        Some(told)
+        Some((client, told))
     }
 }
 

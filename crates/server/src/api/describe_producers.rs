@@ -121,7 +121,7 @@ fn told(partition_index: i32, described: Result<Vec<ProducerState>, ErrorCode>) 
         ErrorCode::PolicyViolation => {
             Some("the answer would hold too many producers; ask for fewer partitions")
         }
-        _ => Some("the node does not lead this partition, or is stopping"),
+        _ => Some("the node is stopping"),
     };
     PartitionResponse {
         partition_index,

@@ -11,8 +11,9 @@
 //! `TURN_EVERY`, the claim that has waited longest has `TURN_LASTS` to itself, in which no newcomer goes before it. Nobody
 //! makes the others wait for longer.
 //!
-//! A part of all room is for addresses that hold little: one that holds as much as that already gets nothing of it for a new claim.
-//! What one address makes of its requests may last long, and none of the others has to wait for its end.
+//! An address that holds a quarter of all room gets nothing of the last quarter for a new claim, and the turn of its claim goes before its
+//! own claims alone. Answers that nobody takes keep the room of their requests for long: other addresses need not wait for that. Claims
+//! that have begun to hold some are met all the same, so this leaves room where many small ones come, and none beside a few huge ones.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
@@ -23,7 +24,7 @@ use tokio::time::Instant;
 
 /// A claim no larger than this part of what is free is met at once: those that come first cannot leave the others nothing.
 const SHARE: usize = 16;
-/// This part of all room goes to no address that holds as much already.
+/// The last part of all room goes to no new claim of an address that holds as much already.
 const LEFT_TO_OTHERS: usize = 4;
 /// Once in this time, the claim that has waited longest goes before all newcomers for as long as `TURN_LASTS`.
 const TURN_EVERY: Duration = Duration::from_secs(5);
@@ -249,23 +250,39 @@ impl Ledger {
     /// Bytes that are free for a claim. One that holds some was promised the rest when it got them.
     fn free_for(&self, id: ClaimId) -> usize {
         let claim = self.claim(id);
-        let left_to_others = self.bytes_max / LEFT_TO_OTHERS;
-        let has_share = claim.payer.is_some() && self.payers[&claim.payer].held_bytes >= left_to_others;
-        match has_share && claim.held_bytes == 0 {
-            true => self.free_bytes.saturating_sub(left_to_others),
+        match claim.held_bytes == 0 && self.has_share(claim.payer) {
+            true => self.free_bytes.saturating_sub(self.bytes_max / LEFT_TO_OTHERS),
             false => self.free_bytes,
         }
+    }
+
+    /// Says whether an address holds as much as is left to others.
+    fn has_share(&self, payer: Payer) -> bool {
+        payer.is_some() && self.payers[&payer].held_bytes >= self.bytes_max / LEFT_TO_OTHERS
     }
 
     /// The newcomer to go next; none while another claim has its turn.
     fn next_newcomer(&mut self, now: Instant) -> Option<ClaimId> {
         let (_, first) = self.waiting.first_key_value()?;
         let first = *first;
-        if self.has_turn(first, now) {
-            return (self.claim(first).held_bytes == 0).then_some(first);
+        if !self.has_turn(first, now) {
+            let (_, payer) = self.lines.first()?;
+            return self.first_in_line(*payer);
         }
-        let (_, payer) = self.lines.first()?;
-        let line = &self.payers[payer].newcomers;
+        let claim = self.claim(first);
+        if claim.held_bytes > 0 {
+            return None;
+        }
+        // Of an address that has its share, it goes before that one's other claims alone.
+        let mut others = self.lines.iter().filter(|(_, payer)| *payer != claim.payer);
+        match others.next().filter(|_| self.has_share(claim.payer)) {
+            Some((_, payer)) => self.first_in_line(*payer),
+            None => Some(first),
+        }
+    }
+
+    fn first_in_line(&self, payer: Payer) -> Option<ClaimId> {
+        let line = &self.payers[&payer].newcomers;
         line.first_key_value().map(|(_, id)| *id)
     }
 
