@@ -41,15 +41,16 @@ dist:
 	"$(DIST)/ropewalk" -V
 
 # All parts run even if one fails, so that one run tells everything. The fuzz targets are a workspace of their own, and so are
-# the drivers of other systems.
+# the drivers of other systems. The simulator is the one that its tests were built with.
 test:
 	@tests/prepare
 	@status=0; minutes=; \
+	simulator() { "$(CARGO_TARGET_DIR)/debug/simulator" "$$@"; }; \
 	part() { began=$$(date +%s); "$$@" || status=1; minutes="$$minutes, $$((($$(date +%s) - began + 30) / 60)) $$1 $$2"; }; \
 	part cargo test --workspace --no-fail-fast; \
 	part cargo test --manifest-path fuzz/Cargo.toml --no-fail-fast; \
 	part tests/peers; \
-	part $(MAKE) --no-print-directory sim SEEDS=300; \
+	part simulator --seeds 300; \
 	part tests/run; \
 	echo "minutes of the parts:$${minutes#,}"; \
 	exit $$status
