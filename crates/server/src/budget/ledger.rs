@@ -11,7 +11,7 @@
 //! `TURN_EVERY`, the claim that has waited longest has `TURN_LASTS` to itself, in which no newcomer goes before it. Nobody
 //! makes the others wait for longer.
 //!
-//! An address that holds a quarter of all room gets nothing of the last quarter for a new claim, and the turn of its claim goes before its
+//! An address that holds an eighth of all room gets nothing of the last eighth for a new claim, and the turn of its claim goes before its
 //! own claims alone. Answers that nobody takes keep the room of their requests for long: other addresses need not wait for that. Claims
 //! that have begun to hold some are met all the same, so this leaves room where many small ones come, and none beside a few huge ones.
 
@@ -25,7 +25,7 @@ use tokio::time::Instant;
 /// A claim no larger than this part of what is free is met at once: those that come first cannot leave the others nothing.
 const SHARE: usize = 16;
 /// The last part of all room goes to no new claim of an address that holds as much already.
-const LEFT_TO_OTHERS: usize = 4;
+const LEFT_TO_OTHERS: usize = 8;
 /// Once in this time, the claim that has waited longest goes before all newcomers for as long as `TURN_LASTS`.
 const TURN_EVERY: Duration = Duration::from_secs(5);
 pub(super) const TURN_LASTS: Duration = Duration::from_secs(1);

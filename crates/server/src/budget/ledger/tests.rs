@@ -115,9 +115,9 @@ fn the_address_that_holds_least_goes_first_and_of_its_claims_the_small_ones() {
 #[test]
 fn a_large_claim_that_is_overtaken_has_its_turn_and_holds_the_others_up_for_no_longer() {
     let mut now = Instant::now();
-    let mut ledger = Ledger::new(200);
+    let mut ledger = Ledger::new(400);
     let (held, _) = ask(&mut ledger, from(1), 20, 20, now);
-    let (large, _) = ask(&mut ledger, from(1), 200, 200, now);
+    let (large, _) = ask(&mut ledger, from(1), 400, 400, now);
     let (small, _) = ask(&mut ledger, from(1), 10, 10, now);
     has(&ledger, small, 10);
     now += TURN_EVERY;
@@ -134,7 +134,7 @@ fn a_large_claim_that_is_overtaken_has_its_turn_and_holds_the_others_up_for_no_l
     for id in [held, small, held_up, next] {
         ledger.end(id, now);
     }
-    has(&ledger, large, 200);
+    has(&ledger, large, 400);
     has(&ledger, last, 0);
     ledger.end(large, now);
     has(&ledger, last, 10);
@@ -171,18 +171,18 @@ fn what_is_taken_without_waiting_leaves_other_addresses_their_share() {
 }
 
 #[test]
-fn the_last_quarter_is_for_addresses_that_hold_little() {
+fn the_last_eighth_is_for_addresses_that_hold_little() {
     let now = Instant::now();
     let mut ledger = Ledger::new(100);
     let lasting: Vec<ClaimId> = (0..9).map(|_| ask(&mut ledger, from(1), 10, 10, now).0).collect();
     let held: Vec<usize> = lasting.iter().map(|id| ledger.held_by(*id)).collect();
-    assert_eq!(held, [10, 10, 10, 10, 10, 10, 10, 0, 0]);
-    let (other, told) = ask(&mut ledger, from(2), 24, 24, now);
+    assert_eq!(held, [10, 10, 10, 10, 10, 10, 10, 10, 0]);
+    let (other, told) = ask(&mut ledger, from(2), 12, 12, now);
     assert!(told.is_none(), "nothing that lasts is waited for");
     ledger.end(other, now);
     // Nor is the turn of one that gets nothing by it.
     let later = now + TURN_EVERY;
-    let (other, told) = ask(&mut ledger, from(2), 24, 24, later);
+    let (other, told) = ask(&mut ledger, from(2), 12, 12, later);
     assert!(told.is_none());
     // Its own address's waits.
     let (small, _) = ask(&mut ledger, from(1), 1, 1, later);
