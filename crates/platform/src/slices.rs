@@ -31,48 +31,48 @@ thread_local! {
     static HEAD: RefCell<Option<Place>> = const { RefCell::new(None) };
     /// Says that `end_of_turn` comes when the task that is polled gives way.
     static IN_TURN: Cell<bool> = const { Cell::new(false) };
-    /// The work whose part is polled.
-    static WORK: Cell<Option<Work>> = const { Cell::new(None) };
+    /// The origin of the future that is polled.
+    static ORIGIN: Cell<Option<Origin>> = const { Cell::new(None) };
 }
 
-/// The work that something is a part of: whose it is, and since when by the clock of the node.
+/// The request that work is done for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Work {
+pub struct Origin {
     /// The address of the client.
     pub client: IpAddr,
-    /// When the client's request for it was there.
+    /// The time by the clock of the node at which it was there.
     pub since: Duration,
 }
 
-impl Work {
-    /// The work that is done just now; `None` where nobody said.
-    pub fn current() -> Option<Work> {
-        WORK.get()
+impl Origin {
+    /// The request that the present turn works for; `None` where nobody said.
+    pub fn current() -> Option<Origin> {
+        ORIGIN.get()
     }
 }
 
 pin_project! {
-    /// A future that is a part of a work.
-    pub struct PartOf<F> {
+    /// A future that works for a request.
+    pub struct WorkFor<F> {
         #[pin]
         future: F,
-        work: Option<Work>,
+        origin: Option<Origin>,
     }
 }
 
-/// Has a future be a part of a work, with all tasks that it begins.
-pub fn part_of<F: Future>(work: Option<Work>, future: F) -> PartOf<F> {
-    PartOf { future, work }
+/// Has a future work for a request, with all tasks that it begins.
+pub fn work_for<F: Future>(origin: Option<Origin>, future: F) -> WorkFor<F> {
+    WorkFor { future, origin }
 }
 
-impl<F: Future> Future for PartOf<F> {
+impl<F: Future> Future for WorkFor<F> {
     type Output = F::Output;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
         let this = self.project();
-        let around = WORK.replace(*this.work);
+        let around = ORIGIN.replace(*this.origin);
         let polled = this.future.poll(context);
-        WORK.set(around);
+        ORIGIN.set(around);
         polled
     }
 }
@@ -85,7 +85,7 @@ struct Line {
     head_is_taken: bool,
     /// The client whose work was at the head last.
     last: Option<IpAddr>,
-    /// Those of the node itself have no client.
+    /// Works of which nobody said the client, as the node's own, count as one client's.
     waiting: BTreeMap<Option<IpAddr>, Works>,
     next_number: u64,
 }
@@ -100,12 +100,12 @@ impl Line {
         }
     }
 
-    fn queue(&mut self, work: Option<Work>) -> oneshot::Receiver<Place> {
+    fn queue(&mut self, origin: Option<Origin>) -> oneshot::Receiver<Place> {
         let (told, tells) = oneshot::channel();
         let number = self.next_number;
         self.next_number += 1;
-        let since = work.map_or(Duration::ZERO, |work| work.since);
-        let client = work.map(|work| work.client);
+        let since = origin.map_or(Duration::ZERO, |origin| origin.since);
+        let client = origin.map(|origin| origin.client);
         self.waiting
             .entry(client)
             .or_default()
@@ -165,7 +165,7 @@ impl Drop for Place {
 /// Ends a slice, and returns when it is time for the next. Not for a future that its task may leave unpolled for long: when its time has
 /// come, the others wait until it is polled.
 pub async fn next_slice() {
-    let reached = LINE.with_borrow_mut(|line| line.queue(WORK.get()));
+    let reached = LINE.with_borrow_mut(|line| line.queue(ORIGIN.get()));
     let place = reached.await.expect("a place comes to whoever waits for it");
     yield_now().await;
     // Elsewhere nobody would give it back.
@@ -302,9 +302,9 @@ mod tests {
         });
     }
 
-    /// A work of a client that has been there since that second.
-    fn of(client: u8, since: u64) -> Option<Work> {
-        Some(Work {
+    /// A request of a client that has been there since that second.
+    fn of(client: u8, since: u64) -> Option<Origin> {
+        Some(Origin {
             client: IpAddr::from([127, 0, 0, client]),
             since: Duration::from_secs(since),
         })
@@ -315,10 +315,10 @@ mod tests {
         run(|| async {
             let told = Rc::new(RefCell::new(Vec::new()));
             let works = [(of(1, 5), 'c'), (of(1, 3), 'a'), (of(1, 4), 'b'), (of(2, 9), 'z')];
-            let begun = works.map(|(work, name)| {
+            let begun = works.map(|(origin, name)| {
                 let told = Rc::clone(&told);
                 let slices = async move {
-                    // Tasks that a work begins are parts of it.
+                    // Tasks that it begins work for the same request.
                     let rest = turns::spawn(async move {
                         for _ in 0..2 {
                             next_slice().await;
@@ -327,7 +327,7 @@ mod tests {
                     });
                     rest.await.expect("no panic");
                 };
-                turns::spawn(part_of(work, slices))
+                turns::spawn(work_for(origin, slices))
             });
             for work in begun {
                 work.await.expect("no panic");
@@ -335,6 +335,19 @@ mod tests {
             let told: String = told.take().into_iter().collect();
             // Whoever came first had the place before anybody waited.
             assert_eq!(told, "czazabbc");
+        });
+    }
+
+    #[test]
+    fn tasks_work_for_the_request_of_the_turn_that_begins_them_but_for_the_nodes_own() {
+        run(|| async {
+            let begun = work_for(of(1, 2), async {
+                let theirs = turns::spawn(async { Origin::current() });
+                let own = turns::spawn_own(async { Origin::current() });
+                (theirs.await.expect("no panic"), own.await.expect("no panic"))
+            });
+            assert_eq!(begun.await, (of(1, 2), None));
+            assert_eq!(Origin::current(), None);
         });
     }
 

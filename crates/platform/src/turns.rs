@@ -13,7 +13,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use crate::clock::Clock;
-use crate::slices::{PartOf, Work, part_of};
+use crate::slices::{Origin, WorkFor, work_for};
 use crate::{slices, threads};
 use pin_project_lite::pin_project;
 use tokio::task::JoinHandle;
@@ -208,7 +208,7 @@ pin_project! {
     /// A task whose turns are metered.
     struct Metered<F> {
         #[pin]
-        task: PartOf<F>,
+        task: WorkFor<F>,
         begun_at: &'static Location<'static>,
     }
 }
@@ -236,12 +236,12 @@ impl<F: Future> Future for Metered<F> {
 #[track_caller]
 pub fn metered<F: Future>(task: F) -> impl Future<Output = F::Output> {
     Metered {
-        task: part_of(Work::current(), task),
+        task: work_for(Origin::current(), task),
         begun_at: Location::caller(),
     }
 }
 
-/// Begins a task of the core that calls, as a part of the work that is done just now. Every task of a core begins here.
+/// Begins a task of the core that calls. It works for the same request as the present turn. Every task of a core begins here.
 #[track_caller]
 pub fn spawn<F>(task: F) -> JoinHandle<F::Output>
 where
@@ -251,13 +251,23 @@ where
     spawn_from(Location::caller(), task)
 }
 
+/// The same for a task that goes on when the present request is answered: it is the node's own.
+#[track_caller]
+pub fn spawn_own<F>(task: F) -> JoinHandle<F::Output>
+where
+    F: Future + 'static,
+    F::Output: 'static,
+{
+    spawn_from(Location::caller(), work_for(None, task))
+}
+
 /// The same for a task that is wanted elsewhere: a long turn is told with that place.
 pub fn spawn_from<F>(begun_at: &'static Location<'static>, task: F) -> JoinHandle<F::Output>
 where
     F: Future + 'static,
     F::Output: 'static,
 {
-    let task = part_of(Work::current(), task);
+    let task = work_for(Origin::current(), task);
     tokio::task::spawn_local(Metered { task, begun_at })
 }
 

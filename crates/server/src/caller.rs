@@ -1,13 +1,13 @@
-//! Who asks: all that is known of the client of a request, by whichever way it came.
+//! The client of a request: all that is known of it, by whichever way the request came.
 //!
 //! Handlers take what depends on the client from here and from nowhere else: its share of memory and of the metadata, the names that
-//! groups show of their members, what the log says. Nobody can prove who he is yet: everybody is anonymous.
+//! groups show of their members, what the log says. Nobody can prove anything yet: everybody is anonymous.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-/// Whom a client has proved to be, as Kafka writes it in its ACLs.
+/// The name that a client has proved to have, as Kafka writes it in its ACLs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Principal {
     Anonymous,
@@ -67,13 +67,13 @@ impl Caller {
     }
 
     /// The address by which clients have shares.
-    pub(crate) fn host(&self) -> IpAddr {
+    pub(crate) fn address(&self) -> IpAddr {
         self.peer.ip()
     }
 
     /// The same as groups show it of their members, and Kafka.
     pub(crate) fn shown_host(&self) -> Arc<str> {
-        format!("/{}", self.host()).into()
+        format!("/{}", self.address()).into()
     }
 }
 

@@ -23,7 +23,7 @@ use std::time::Duration;
 use bytes::BytesMut;
 use kafka_wire::{Text, WireError, Writer};
 use platform::net::{Detached, Stream};
-use platform::slices::{Work, part_of};
+use platform::slices::{Origin, work_for};
 use platform::turns::{self, TURN_BYTES};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::yield_now;
@@ -122,8 +122,8 @@ impl Connection {
         caller
     }
 
-    fn host(&self) -> IpAddr {
-        self.caller.borrow().host()
+    fn address(&self) -> IpAddr {
+        self.caller.borrow().address()
     }
 
     /// Takes note that a request wanted a partition of `core`.
@@ -241,7 +241,7 @@ async fn converse(
     let (input, output) = stream.split();
     let limits = &core.facts.config.limits;
     let (queue, answers) = mpsc::channel(limits.in_flight_requests_per_connection.max(1));
-    let mut frames = Frames::new(core.clone(), connection.host(), input, rest, has_asked);
+    let mut frames = Frames::new(core.clone(), connection.address(), input, rest, has_asked);
     // The queue ends with the reading, and the writing with the queue: whoever sends no more is still answered.
     let reading = async {
         tokio::select! {
@@ -282,7 +282,7 @@ async fn read_requests(
     queue: mpsc::Sender<Queued>,
 ) -> Result<ReadEnd, ConnectionError> {
     let bytes_max = core.facts.config.limits.in_flight_bytes_per_connection;
-    let in_flight = InFlight::new(Some(connection.host()), bytes_max);
+    let in_flight = InFlight::new(Some(connection.address()), bytes_max);
     let mut begun_bytes = 0;
     while let Some(received) = frames.next(&in_flight).await? {
         let request = &received.request;
@@ -299,8 +299,8 @@ async fn read_requests(
             return Ok(ReadEnd::Done);
         };
         core.counters.requests.add(1);
-        let work = Work {
-            client: connection.host(),
+        let origin = Origin {
+            client: connection.address(),
             since: core.idle_poll.note_request(),
         };
         let room = &mut permits.room;
@@ -309,10 +309,10 @@ async fn read_requests(
                 .answer()
                 .await
         };
-        let answer = part_of(Some(work), start).await?;
+        let answer = work_for(Some(origin), start).await?;
         place.send(Queued {
             answer,
-            work,
+            origin,
             permits,
         });
         connection.until_begun().await;

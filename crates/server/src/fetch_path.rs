@@ -77,7 +77,7 @@ pub(crate) async fn fetch(
     let committed_only = request.isolation_level == 1;
     let consumer = Consumer {
         session: &connection.session,
-        address: caller.host(),
+        address: caller.address(),
     };
     let asked = Asked {
         session: request.session_id,

@@ -45,7 +45,7 @@ use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use platform::net::{Bound, Listener, Stream};
-use platform::slices::{Work, part_of};
+use platform::slices::{Origin, work_for};
 use platform::threads;
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
@@ -269,11 +269,11 @@ async fn serve(stream: Stream, router: Router, mut door: Door) {
         if let Some(crowded) = crowded {
             request.extensions_mut().insert(crowded);
         }
-        let work = Work {
-            client: caller.host(),
+        let origin = Origin {
+            client: caller.address(),
             since: clock.monotonic(),
         };
-        let answer = part_of(Some(work), router.call(request));
+        let answer = work_for(Some(origin), router.call(request));
         async move {
             let answer = answer.await;
             drop(under_way);

@@ -7,7 +7,7 @@ use std::panic::Location;
 use std::rc::Rc;
 
 use futures_util::TryFutureExt;
-use platform::slices::{Work, part_of};
+use platform::slices::{Origin, work_for};
 use platform::turns;
 use tokio::sync::{mpsc, oneshot};
 
@@ -88,7 +88,7 @@ impl Mailboxes {
         T: Send + 'static,
         F: Future<Output = T> + 'static,
     {
-        let (begun_at, work) = (Location::caller(), Work::current());
+        let (begun_at, origin) = (Location::caller(), Origin::current());
         let ends_with_call = ends == Ends::WithCall;
         let (mut reply, answer) = oneshot::channel();
         self.send(core, move |core| {
@@ -104,7 +104,7 @@ impl Mailboxes {
                     () = reply.closed(), if ends_with_call => {}
                 }
             };
-            turns::spawn_from(begun_at, part_of(work, answering));
+            turns::spawn_from(begun_at, work_for(origin, answering));
         });
         answer.map_err(|_| Stopping)
     }

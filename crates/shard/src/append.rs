@@ -335,7 +335,7 @@ impl Shard {
         for request in for_room.chain(self.examinations.take_all()) {
             self.refuse(request, refusal.clone());
         }
-        assert!(self.waiting.len() == 0, "whoever waited for room was told");
+        assert!(self.waiting.len() == 0, "all that waited for room were told");
         self.examinations.note_room();
     }
 

@@ -1,4 +1,4 @@
-//! The heart of a shard: what was staged is flushed, what is flushed is committed, and where a flush fails the shard steps down.
+//! The heart of a shard: staged batches are flushed, flushed ones are committed, and where a flush fails the shard steps down.
 //!
 //! It goes on from `append.rs`, which stages a batch and leaves its producer waiting. Read downwards: `flush_for_ever` takes all
 //! that was staged meanwhile as one frame, `apply_flush` tells each leader of the frame how far it is durable, and the leader's
@@ -21,7 +21,7 @@ use tokio::task::yield_now;
 use super::background::run;
 use super::{AppendRefusal, Partition, Phase, Shard};
 
-/// How long appends that nobody waits for are gathered before they are flushed (`ropewalk.durability=memory`).
+/// Appends that nobody waits for are gathered for so long before they are flushed (`ropewalk.durability=memory`).
 const MEMORY_FLUSH_DELAY: Duration = Duration::from_millis(5);
 /// With so much to flush nothing is gained by gathering more, and the disk would rest meanwhile.
 pub(super) const MEMORY_GATHERED_BYTES_MAX: usize = 1 << 20;
@@ -32,7 +32,7 @@ const CORE_FLUSH_BYTES_MAX: usize = 128 << 10;
 /// See `CORE_FLUSH_BYTES_MAX`.
 pub(super) const CORE_FLUSH_TIME_MAX: Duration = Duration::from_micros(300);
 
-/// What the flushes of a shard wait for, and who waits for them.
+/// The occasions of flushes, and the end of each.
 pub(super) struct Flushing {
     /// Something was staged that somebody waits for, or there is room again.
     staged: Notify,
@@ -42,7 +42,7 @@ pub(super) struct Flushing {
     turn_was_spent: Notify,
     /// A flush has ended.
     flushed: Notify,
-    /// How long a flush took lately, smoothed.
+    /// The time that a flush took lately, smoothed.
     usual: Cell<Duration>,
     /// Frames before this one were staged when the journal was last looked at for whether it is quiet.
     looked_before: Cell<u64>,
@@ -235,7 +235,7 @@ impl Shard {
             partition.act();
             assert!(
                 !partition.has_waiting_producers(),
-                "who steps down acknowledges nothing any more"
+                "a shard that steps down acknowledges nothing any more"
             );
         }
         drop(partitions);
@@ -305,7 +305,7 @@ impl Shard {
         assert_eq!(
             self.appends_without_room(),
             0,
-            "who waited was told, and nobody waits anew while the node stops"
+            "waiting producers were told, and none waits anew while the node stops"
         );
         // The core's threads are waited for.
         self.store.borrow().hurry_preparation();

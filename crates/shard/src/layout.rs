@@ -62,7 +62,7 @@ impl Layout {
     }
 }
 
-/// What waited for layout at the last look for that.
+/// The partitions that waited for layout at the last look for that.
 struct LayoutWaits {
     looked_at: Duration,
     /// Of a partition with records in the journal alone: where these ended, and since when at the latest some of them wait.
@@ -126,7 +126,7 @@ impl Shard {
         self.flushing.want();
         let staged_before = self.store.borrow().staged_before();
         if self.until_flushed(staged_before).await.is_err() {
-            // What the checkpoint claims will never be durable: it is not written, and nothing more is laid out.
+            // The checkpoint reflects records that will never be durable: it is not written, and nothing more is laid out.
             return false;
         }
         assert!(

@@ -1,4 +1,4 @@
-//! What is given up: a partition that was deleted, and the files that nothing needs any more.
+//! Giving up: partitions that were deleted, and files that nothing needs any more.
 //!
 //! A deletion is an entry of the journal like any other. Where the journal has no room for it, it waits here, and is tried again
 //! whenever there may be some. Files go in the background, one job at a time, with rests in between.
@@ -17,12 +17,12 @@ use super::{Shard, Work};
 /// Deletions that the journal had no room for and that are tried again together.
 const DELETED_AGAIN_AT_ONCE: usize = 1_000;
 
-/// What is to be given up or removed later.
+/// Deletions and removals that are left for later.
 #[derive(Default)]
 pub(super) struct Removals {
     /// Partitions given up whose deletion the journal had no room for.
     refused: RefCell<Vec<PartitionId>>,
-    /// How many reasons there are to leave the next removal for later.
+    /// The number of reasons to leave the next removal for later.
     rests: Cell<u32>,
 }
 

@@ -1,4 +1,4 @@
-//! What a node is to a partition: so far always its leader, for a replica set is one node.
+//! The role of this node for a partition: so far always its leader, for a replica set is one node.
 //!
 //! Whatever needs a leader asks here for it, and gives on what it is told if there is none.
 
@@ -91,23 +91,6 @@ impl Shard {
         }
         partition.act();
         partition.wake_readers();
-        Ok(())
-    }
-
-    /// Ends the epoch of a partition that another node leads from now on. Whoever waits for a batch is told to look for that node.
-    ///
-    /// # Errors
-    /// The partition, or its leader, is not here.
-    pub fn end_epoch(&self, id: PartitionId) -> Result<(), NotLed> {
-        let mut partitions = self.partitions.borrow_mut();
-        let partition = partitions.get_mut(&id).ok_or(NotLed::UnknownPartition)?;
-        partition.role.leader_mut()?.handle_seal();
-        partition.act();
-        partition.wake_readers();
-        assert!(
-            !partition.has_waiting_producers(),
-            "nothing is acknowledged in an epoch that has ended"
-        );
         Ok(())
     }
 }

@@ -218,7 +218,7 @@ pub(super) struct WaitingRooms {
 }
 
 impl WaitingRooms {
-    /// How many appends wait for room, in the journal or in memory.
+    /// The number of appends that wait for room, in the journal or in memory.
     pub(super) fn len(&self) -> usize {
         self.for_journal.borrow().len() + self.for_memory.borrow().len()
     }

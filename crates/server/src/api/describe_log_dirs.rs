@@ -42,7 +42,7 @@ pub(super) async fn handle(
     // frame takes from then on.
     let held = core
         .answers
-        .reserve(caller.host(), gathered_bytes(&core, &request))
+        .reserve(caller.address(), gathered_bytes(&core, &request))
         .await;
     let wanted = match request.topics {
         None => all(&core).await,

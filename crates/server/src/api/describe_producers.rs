@@ -58,7 +58,7 @@ pub(super) async fn handle(
     let producers_told = counts.flatten().sum::<usize>().min(PRODUCERS_MAX);
     let partitions = topics.iter().map(|topic| topic.partition_indexes.len());
     let gathered_bytes = partitions.sum::<usize>() * PARTITION_BYTES + producers_told * PRODUCER_BYTES;
-    let _held = core.answers.reserve(caller.host(), gathered_bytes).await;
+    let _held = core.answers.reserve(caller.address(), gathered_bytes).await;
     let left = Arc::new(AtomicUsize::new(PRODUCERS_MAX));
     let work = move |shard: Rc<Shard>, id: PartitionId, ()| {
         let left = left.clone();

@@ -44,7 +44,7 @@ pub(super) async fn handle(
     // Held until the response is there; whoever writes it holds what its frame takes from then on.
     let _held = core
         .answers
-        .reserve(caller.host(), partitions * PARTITION_BYTES)
+        .reserve(caller.address(), partitions * PARTITION_BYTES)
         .await;
     let mut page = Page {
         cursor: cursor.as_ref(),

@@ -40,7 +40,7 @@ pub(super) async fn handle(
     }
     let topics = core.with_metadata(|metadata| metadata.topics().len());
     // Held until the response is there; whoever writes it holds what its frame takes from then on.
-    let held = core.answers.reserve(caller.host(), topics * TOPIC_BYTES).await;
+    let held = core.answers.reserve(caller.address(), topics * TOPIC_BYTES).await;
     let mut config_resources = Long::with_capacity(&core, topics);
     let mut slices = Slices::of(NAMES_IN_ONE_TURN);
     for resource_type in sorts {

@@ -130,7 +130,7 @@ async fn look_up_all(
             TOPIC_BYTES + PARTITION_BYTES * core.with_metadata(|metadata| partition_count(metadata, named));
         slices.did(1).await;
     }
-    let held = core.answers.reserve(manner.caller.host(), bytes).await;
+    let held = core.answers.reserve(manner.caller.address(), bytes).await;
     let mut told = Long::with_capacity(core, named.len());
     for named in named {
         let topic = core.with_metadata(|metadata| look_up(metadata, named, manner));
@@ -175,7 +175,7 @@ async fn tell_ill_named(
 ) -> (Vec<MetadataResponseTopic>, Held) {
     let held = core
         .answers
-        .reserve(manner.caller.host(), topics.len() * TOPIC_BYTES)
+        .reserve(manner.caller.address(), topics.len() * TOPIC_BYTES)
         .await;
     let mut slices = Slices::of(ENTRIES_IN_ONE_TURN);
     let mut told = Long::with_capacity(core, topics.len());

@@ -147,7 +147,7 @@ pub(crate) fn start(
     }
 }
 
-/// What comes with every request beside what it asks for, whichever way it came.
+/// All that comes with a request beside its body, whichever way it came.
 pub(crate) struct Envelope {
     /// The version that it is written in, and its answer.
     pub(crate) version: i16,

@@ -90,7 +90,7 @@ pub(super) async fn change<W: Send + 'static>(
     plan: impl FnMut(&Metadata, W, &mut Plans) -> Result<Command, PlanError> + Send + 'static,
 ) -> Made {
     let count = wanted.len();
-    let change = core.change_all(Some(caller.host()), room.clone(), wanted, plan);
+    let change = core.change_all(Some(caller.address()), room.clone(), wanted, plan);
     let Ok(changed) = tokio::time::timeout(patience, change).await else {
         let message = "not committed within the request's timeout; it may still be: look before trying again";
         return Err(Refusal::new(ErrorCode::RequestTimedOut, message));
@@ -111,7 +111,7 @@ pub(super) async fn rehearse<W>(
     wanted: Vec<W>,
     mut plan: impl FnMut(&Metadata, W, &mut Plans) -> Result<Command, PlanError>,
 ) -> Made {
-    let mut plans = Plans::of(core.facts.config.plan_limits(), Some(caller.host()));
+    let mut plans = Plans::of(core.facts.config.plan_limits(), Some(caller.address()));
     let mut slices = Slices::of(PLANS_IN_ONE_TURN);
     let mut made = Vec::with_capacity(wanted.len());
     for wanted in wanted {

@@ -220,7 +220,7 @@ fn start_append(
     };
     connection.note_owner(core.facts.owner_of(id));
     let (request, answer) = AppendRequest::new(id, batch, acks);
-    send_to_owner(core, request.sent_from(caller.host()).within(allowance));
+    send_to_owner(core, request.sent_from(caller.address()).within(allowance));
     Pending::Answer(answer)
 }
 

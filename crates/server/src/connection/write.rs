@@ -12,7 +12,7 @@ use futures_util::FutureExt;
 use futures_util::future::{Either, LocalBoxFuture, select};
 use kafka_wire::Frame;
 use platform::net::WriteHalf;
-use platform::slices::{Work, part_of};
+use platform::slices::{Origin, work_for};
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout};
@@ -43,15 +43,15 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// An answer under way.
 pub(super) struct Queued {
     pub(super) answer: Answer,
-    /// It is a part of this.
-    pub(super) work: Work,
+    /// The request that it answers.
+    pub(super) origin: Origin,
     pub(super) permits: Permits,
 }
 
 impl Queued {
     /// The answer, counted as soon as it is there.
     async fn ready(self, answers: Rc<AnswerBudget>) -> Ready {
-        let (frame, kind, end) = match part_of(Some(self.work), self.answer).await {
+        let (frame, kind, end) = match work_for(Some(self.origin), self.answer).await {
             Ok(Some(Answered { frame, kind })) => (Some(frame), kind, None),
             Ok(None) => (None, AnswerKind::Other, None),
             Err(end) => (None, AnswerKind::Other, Some(end)),
@@ -61,7 +61,7 @@ impl Queued {
             frame,
             kind,
             end,
-            received_at: self.work.since,
+            received_at: self.origin.since,
             _held: held,
             _permits: self.permits,
             others: Vec::new(),

@@ -28,7 +28,7 @@ impl Core {
         let controller = self.controller.as_ref().expect("core 0 keeps the log");
         if self.wants_image(controller) {
             let core = self.clone();
-            platform::turns::spawn(async move { core.renew_image().await });
+            platform::turns::spawn_own(async move { core.renew_image().await });
         }
     }
 

@@ -87,16 +87,14 @@ impl Core {
         Ok(())
     }
 
-    /// Leads a partition of this core in the epoch that was opened, or ends the present one if another node is to.
+    /// Leads a partition of this core in the epoch that was opened.
     fn open_epoch(&self, id: PartitionId, epoch: Epoch, leader: NodeId) {
-        let Some(shard) = self.shards.get(&self.facts.shard_of(id)) else {
-            return;
-        };
-        let obeyed = match leader == self.facts.node {
-            true => shard.open_epoch(id, epoch),
-            false => shard.end_epoch(id),
-        };
-        obeyed.expect("a partition that the image names is open in its shard, and led there");
+        assert_eq!(leader, self.facts.node, "a replica set is this node alone");
+        if let Some(shard) = self.shards.get(&self.facts.shard_of(id)) {
+            shard
+                .open_epoch(id, epoch)
+                .expect("a partition that the image names is open in its shard");
+        }
     }
 
     /// Has the shards accept the producer ids that may be handed out from now on.

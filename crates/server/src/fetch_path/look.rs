@@ -173,7 +173,7 @@ fn read_ahead(shard: &Rc<Shard>, answers: &Rc<AnswerBudget>) {
         // Counted as if it was answered already, until the cache has it.
         let held = answers.hold(job.bytes());
         let (shard, answers) = (shard.clone(), answers.clone());
-        turns::spawn(async move {
+        turns::spawn_own(async move {
             shard.load_ahead(job).await;
             drop(held);
             read_ahead(&shard, &answers);

@@ -92,10 +92,10 @@ impl GroupHost {
             closed: Cell::new(false),
             failure: RefCell::new(None),
         });
-        platform::turns::spawn(host.clone().load());
-        platform::turns::spawn(host.clone().report(appended));
-        platform::turns::spawn(host.clone().keep_time());
-        platform::turns::spawn(host.clone().plan(to_plan));
+        platform::turns::spawn_own(host.clone().load());
+        platform::turns::spawn_own(host.clone().report(appended));
+        platform::turns::spawn_own(host.clone().keep_time());
+        platform::turns::spawn_own(host.clone().plan(to_plan));
         host
     }
 

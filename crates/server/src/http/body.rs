@@ -67,7 +67,7 @@ async fn collect(app: &App, request: Request, bytes_max: usize) -> Result<(Bytes
     let payer = request
         .extensions()
         .get::<Arc<Caller>>()
-        .map(|caller| caller.host());
+        .map(|caller| caller.address());
     let mut room = app.bodies.claim(payer, 0);
     let mut read = BytesMut::new();
     let mut pieces = request.into_body().into_data_stream();

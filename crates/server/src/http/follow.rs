@@ -89,7 +89,7 @@ fn find_seat(app: &App, caller: &Caller) -> Result<Seat, Problem> {
         .followers
         .lock()
         .unwrap_or_else(PoisonError::into_inner)
-        .take(caller.host(), limits);
+        .take(caller.address(), limits);
     taken.map_err(|full| {
         let taken = match full {
             Full::All => format!("{} connections", limits.all),

@@ -208,7 +208,9 @@ async fn find(
 
 /// Waits for room for a page of so many bytes, and for the work on it.
 pub(super) async fn room(app: &App, caller: &Caller, bytes: usize) -> Result<Room, Problem> {
-    let room = app.answers.room_of(Some(caller.host()), bytes + page::WORK_BYTES);
+    let room = app
+        .answers
+        .room_of(Some(caller.address()), bytes + page::WORK_BYTES);
     timeout_at(Instant::now() + ROOM_WAIT, room)
         .await
         .map_err(|_| answers_full())

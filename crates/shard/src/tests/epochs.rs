@@ -1,6 +1,6 @@
 //! Epochs that are opened while a shard runs.
 
-use protocol::leader::{AppendError, TrimError};
+use protocol::leader::TrimError;
 
 use super::*;
 
@@ -55,26 +55,6 @@ async fn readers_of_an_epoch_that_is_over_are_woken_and_told_so() {
 }
 
 #[tokio::test]
-async fn who_waits_for_a_partition_that_another_node_leads_now_is_told_to_look_for_it() {
-    let shard = unflushed_shard(&SimulatedDisk::new());
-    let waiting = append(&shard, FLUSHED);
-    let reader = Watcher::new(1);
-    shard.watch(&[Watch::lone(FLUSHED, Offset(0))], &reader);
-    assert_eq!(shard.end_epoch(FLUSHED), Ok(()));
-    assert_eq!(outcome(waiting).await, Err(AppendRefusal::NotLeader));
-    let woken = timeout(PATIENCE, reader.woken()).await;
-    woken.expect("it is woken");
-    assert!(matches!(
-        outcome(append(&shard, FLUSHED)).await,
-        Err(AppendRefusal::Leader(AppendError::Sealed { epoch: Epoch(0) }))
-    ));
-    assert_eq!(
-        shard.trim(FLUSHED, Offset(0)).await,
-        Err(AppendRefusal::Trim(TrimError::Sealed { epoch: Epoch(0) }))
-    );
-}
-
-#[tokio::test]
 async fn no_epoch_brings_a_dead_journal_back() {
     let test = async {
         let disk = SimulatedDisk::new();
@@ -104,5 +84,4 @@ fn an_epoch_of_a_partition_that_is_not_here_is_nobodys() {
     let shard = unflushed_shard(&SimulatedDisk::new());
     let other = PartitionId { index: 9, ..FLUSHED };
     assert_eq!(shard.open_epoch(other, NEXT), Err(NotLed::UnknownPartition));
-    assert_eq!(shard.end_epoch(other), Err(NotLed::UnknownPartition));
 }

@@ -16,6 +16,7 @@ const OPEN_SEGMENTS_MAX: usize = 256;
 const TABLE_SHARE: usize = 8;
 /// More than the index of a segment of 1 GiB takes.
 const TABLE_BYTES_MAX: u64 = 1 << 20;
+
 /// The name has a generation: what was read before a compaction is never taken for what is there since.
 pub(super) type SegmentKey = (PartitionId, SegmentName);
 /// A segment, and which piece of it.
@@ -25,13 +26,14 @@ pub(super) type PieceCache = Cache<PieceKey, Piece, ByteWeight>;
 /// The share of the cache for pieces that were asked for more than once. What is read ahead lives in the rest until it is
 /// asked for, so that must hold more than all that is read ahead.
 const HOT_SHARE: f64 = 0.4;
-/// What is in memory of segments.
+
+/// All that is in memory of segments.
 pub(super) struct Caches {
     pub(super) pieces: PieceCache,
     pub(super) tables: Cache<SegmentKey, Table, ByteWeight>,
     /// Files that are open.
     pub(super) files: Cache<SegmentKey, SegmentFile>,
-    /// What readers will want next.
+    /// Pieces that readers will want next.
     pub(super) ahead: ReadAhead,
 }
 

@@ -83,7 +83,7 @@ pub(super) struct Compaction {
     under_way: Option<UnderWay>,
     /// Segments that others were put in the place of: they go once a checkpoint that does not name them is durable.
     superseded: Vec<Superseded>,
-    /// What passes came to should be in a checkpoint soon, and is not yet.
+    /// The outcome of some pass should be in a checkpoint soon, and is not yet.
     is_owed: bool,
 }
 

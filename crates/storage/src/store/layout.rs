@@ -51,7 +51,7 @@ pub(super) struct Layout {
     bytes_since_round: u64,
     /// Where the journal was then, in bytes of frames since the start.
     journal_at_round: u64,
-    /// What the last checkpoint took, more or less.
+    /// The bytes of the last checkpoint, more or less.
     checkpoint_bytes: u64,
     /// No round ends before this frame: one that was given up may have laid out what comes before, and a checkpoint must not
     /// ask recovery to begin there.

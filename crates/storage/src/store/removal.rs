@@ -66,7 +66,7 @@ struct Unnamed {
     bytes: u64,
 }
 
-/// What is given up and not gone yet.
+/// Files that are given up and not gone yet.
 #[derive(Default)]
 pub(super) struct Removals {
     /// Each in its own place, and the frame that must be durable before.

@@ -19,7 +19,7 @@ use crate::segment::{AdoptedFile, Segment};
 #[derive(Default)]
 pub(super) struct Returning {
     files: Vec<Returned>,
-    /// Of adopted files that were read, by their sequences: whoever holds one is reading.
+    /// Of adopted files that were read, by their sequences: a read that is under way holds one.
     leases: HashMap<u64, Arc<()>>,
 }
 

@@ -171,6 +171,16 @@ fn what_is_taken_without_waiting_leaves_other_addresses_their_share() {
 }
 
 #[test]
+fn two_large_claims_of_an_address_are_met_side_by_side() {
+    let now = Instant::now();
+    let mut ledger = Ledger::new(100);
+    let (first, _) = ask(&mut ledger, from(1), 42, 42, now);
+    let (second, told) = ask(&mut ledger, from(1), 42, 42, now);
+    assert!(told.is_none(), "the first may last until its answer is taken");
+    assert_eq!((ledger.held_by(first), ledger.held_by(second)), (42, 42));
+}
+
+#[test]
 fn the_last_eighth_is_for_addresses_that_hold_little() {
     let now = Instant::now();
     let mut ledger = Ledger::new(100);
