@@ -7,7 +7,7 @@ mod gather;
 
 use std::sync::Arc;
 
-use axum::Json;
+use axum::{Extension, Json};
 use shard::AppendAnswer;
 
 use axum::extract::{Path, Request, State};
@@ -20,6 +20,7 @@ use serde_json::json;
 use tokio::time::{Instant, timeout_at};
 
 use crate::budget::Room;
+use crate::caller::Caller;
 
 use super::App;
 use super::body;
@@ -52,14 +53,15 @@ struct Appended {
 pub(super) async fn to_partition(
     State(app): State<Arc<App>>,
     Path((topic, partition)): Path<(String, String)>,
+    Extension(caller): Extension<Arc<Caller>>,
     request: Request,
 ) -> Result<Response, Problem> {
     let topic = app.cores.topic_of_clients(&topic).await?;
     let partition = topic.partition(&partition)?;
-    let mut batches = take_batches(&app, &topic, Some(partition.index), request).await?;
+    let mut batches = take_batches(&app, &caller, &topic, Some(partition.index), request).await?;
     let batch = batches.remove(0);
     let deadline = Instant::now() + app.limits.append_wait;
-    let answer = app.cores.append(partition, batch.bytes.clone());
+    let answer = app.cores.append(&caller, partition, batch.bytes.clone());
     let appended = wait(answer, &batch, deadline).await?;
     Ok(Json(appended).into_response())
 }
@@ -68,10 +70,11 @@ pub(super) async fn to_partition(
 pub(super) async fn to_topic(
     State(app): State<Arc<App>>,
     Path(topic): Path<String>,
+    Extension(caller): Extension<Arc<Caller>>,
     request: Request,
 ) -> Result<Response, Problem> {
     let topic = app.cores.topic_of_clients(&topic).await?;
-    let batches = take_batches(&app, &topic, None, request).await?;
+    let batches = take_batches(&app, &caller, &topic, None, request).await?;
     let deadline = Instant::now() + app.limits.append_wait;
     // All are handed over before any is waited for: they share flushes.
     let answers: Vec<AppendAnswer> = batches
@@ -81,7 +84,7 @@ pub(super) async fn to_topic(
                 topic: topic.id,
                 index: batch.partition,
             };
-            app.cores.append(partition, batch.bytes.clone())
+            app.cores.append(&caller, partition, batch.bytes.clone())
         })
         .collect();
     let mut appended = Vec::with_capacity(batches.len());
@@ -118,6 +121,7 @@ async fn wait(answer: AppendAnswer, batch: &Gathered, deadline: Instant) -> Resu
 /// A request's body as batches, at least one. They hold room until they are dropped.
 async fn take_batches(
     app: &Arc<App>,
+    caller: &Caller,
     topic: &KnownTopic,
     partition: Option<i32>,
     request: Request,
@@ -138,7 +142,7 @@ async fn take_batches(
         keyless_draw: u32::from_le_bytes(app.cores.facts.random.bytes()),
         batch_bytes_max: topic.batch_bytes_max,
     };
-    let (body, room) = body::read(app, request, app.body_bytes_max()).await?;
+    let (body, room) = body::read(app, caller, request, app.body_bytes_max()).await?;
     let (batches, mut room) = gather_off_thread(&app.cores.facts.pool, body, room, form).await?;
     let bytes = batches.iter().map(|batch| batch.bytes.len()).sum();
     if bytes > SMALL_BYTES {

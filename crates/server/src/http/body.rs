@@ -49,7 +49,12 @@ fn too_large(bytes_max: usize) -> Problem {
 ///
 /// # Errors
 /// It is too large, too slow, not whole, or there is no room for it now.
-pub(super) async fn read(app: &App, request: Request, bytes_max: usize) -> Result<(Bytes, Room), Problem> {
+pub(super) async fn read(
+    app: &App,
+    caller: &Caller,
+    request: Request,
+    bytes_max: usize,
+) -> Result<(Bytes, Room), Problem> {
     check_announced(request.body(), bytes_max)?;
     let wait = app.limits.body_wait;
     let slow = || {
@@ -58,17 +63,18 @@ pub(super) async fn read(app: &App, request: Request, bytes_max: usize) -> Resul
             format!("the body did not come within {wait:?}"),
         )
     };
-    timeout(wait, collect(app, request, bytes_max))
+    timeout(wait, collect(app, caller, request, bytes_max))
         .await
         .unwrap_or_else(|_| Err(slow()))
 }
 
-async fn collect(app: &App, request: Request, bytes_max: usize) -> Result<(Bytes, Room), Problem> {
-    let payer = request
-        .extensions()
-        .get::<Arc<Caller>>()
-        .map(|caller| caller.address());
-    let mut room = app.bodies.claim(payer, 0);
+async fn collect(
+    app: &App,
+    caller: &Caller,
+    request: Request,
+    bytes_max: usize,
+) -> Result<(Bytes, Room), Problem> {
+    let mut room = app.bodies.claim(Some(caller.address()), 0);
     let mut read = BytesMut::new();
     let mut pieces = request.into_body().into_data_stream();
     while let Some(piece) = pieces.next().await {
@@ -143,12 +149,18 @@ pub(super) fn write_json(app: &App, answer: &impl Serialize) -> Result<Written, 
     Ok(Written { text, room })
 }
 
-/// The same, on its way at once.
+/// The same, on its way at once. It may be long, so it is not written on the thread that answers health.
 ///
 /// # Errors
 /// As `write_json`.
-pub(super) fn held_json(app: &App, line: &Line, answer: &impl Serialize) -> Result<Response, Problem> {
-    Ok(write_json(app, answer)?.send(app, line))
+pub(super) async fn held_json(
+    app: &Arc<App>,
+    line: &Line,
+    answer: impl Serialize + Send + 'static,
+) -> Result<Response, Problem> {
+    let writer = Arc::clone(app);
+    let written = app.cores.facts.pool.run(move || write_json(&writer, &answer));
+    Ok(written.await?.send(app, line))
 }
 
 /// The problem of a node that has too much to do.
@@ -243,14 +255,11 @@ mod tests {
         assert!(is_free());
     }
 
-    /// A body of `bytes`, of which nothing more comes, from the address with this number.
-    fn stuck(address: u8, bytes: usize) -> Request {
+    /// A body of `bytes`, of which nothing more comes.
+    fn stuck(bytes: usize) -> Request {
         let came =
             futures_util::stream::iter([Ok::<_, std::convert::Infallible>(Bytes::from(vec![0; bytes]))]);
-        let mut request = Request::new(Body::from_stream(came.chain(futures_util::stream::pending())));
-        let caller = Caller::at(([127, 0, 0, address], 7).into(), Listener::Http);
-        request.extensions_mut().insert(Arc::new(caller));
-        request
+        Request::new(Body::from_stream(came.chain(futures_util::stream::pending())))
     }
 
     #[test]
@@ -260,10 +269,11 @@ mod tests {
         let app = app_with(0, HttpLimits::default(), stopped, |config| {
             config.limits.in_flight_bytes_per_core = ROOM;
         });
-        let begin = |request| Box::pin(collect(&app, request, ROOM));
-        let mut first = begin(stuck(1, ROOM / 2));
+        let [one, other] = [1, 2].map(|address| Caller::at(([127, 0, 0, address], 7).into(), Listener::Http));
+        let begin = |caller, bytes| Box::pin(collect(&app, caller, stuck(bytes), ROOM));
+        let mut first = begin(&one, ROOM / 2);
         assert!(first.as_mut().now_or_never().is_none(), "it waits for the rest");
-        let refused = begin(stuck(1, FREE_BYTES + 1)).now_or_never();
+        let refused = begin(&one, FREE_BYTES + 1).now_or_never();
         let Some(Err(problem)) = refused else {
             panic!("its address has all that it may have");
         };
@@ -271,17 +281,14 @@ mod tests {
             format!("{problem:?}").contains("bodies from this address"),
             "{problem:?}"
         );
+        assert!(begin(&one, FREE_BYTES).now_or_never().is_none(), "it is small");
         assert!(
-            begin(stuck(1, FREE_BYTES)).now_or_never().is_none(),
-            "it is small"
-        );
-        assert!(
-            begin(stuck(2, ROOM / 2)).now_or_never().is_none(),
+            begin(&other, ROOM / 2).now_or_never().is_none(),
             "another address has as much"
         );
         drop(first);
         assert!(
-            begin(stuck(1, ROOM)).now_or_never().is_none(),
+            begin(&one, ROOM).now_or_never().is_none(),
             "one alone may take more"
         );
     }

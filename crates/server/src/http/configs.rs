@@ -203,7 +203,7 @@ async fn change(
 ) -> Result<Json<ChangedConfigs>, Problem> {
     let dry_run = query.switch("dry_run")?;
     let (Members(changes), _room) =
-        take_json::<Members<Option<String>, CHANGES_MAX>>(app, request, BODY_BYTES_MAX).await?;
+        take_json::<Members<Option<String>, CHANGES_MAX>>(app, &caller, request, BODY_BYTES_MAX).await?;
     changed.check_given_up(&changes)?;
     let names = changes.iter().map(|(name, _)| name.clone()).collect();
     alter(app, caller.clone(), changed, changes, dry_run).await?;

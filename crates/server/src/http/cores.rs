@@ -17,6 +17,7 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
 use crate::append_path::send_from_outside;
+use crate::caller::Caller;
 use crate::core::{Core, NodeFacts};
 use crate::mailbox::Stopping;
 use crate::stands::Stands;
@@ -203,9 +204,9 @@ impl Cores {
     }
 
     /// Hands a batch to the core that owns the partition; answered when it is durable.
-    pub(super) fn append(&self, partition: PartitionId, batch: Bytes) -> AppendAnswer {
+    pub(super) fn append(&self, caller: &Caller, partition: PartitionId, batch: Bytes) -> AppendAnswer {
         let (request, answer) = AppendRequest::new(partition, batch, Acks::Quorum);
-        send_from_outside(&self.facts, request);
+        send_from_outside(&self.facts, request.sent_from(caller.address()));
         answer
     }
 

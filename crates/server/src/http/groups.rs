@@ -16,7 +16,6 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use protocol::groups::{ListedGroup, Name};
 use serde::Serialize;
-use serde_json::json;
 use tokio::time::timeout;
 
 use super::App;
@@ -53,6 +52,14 @@ impl Listed {
     }
 }
 
+/// A part of the list.
+#[derive(Debug, Serialize)]
+struct Listing {
+    groups: Vec<Listed>,
+    /// With which the list goes on.
+    next: Option<String>,
+}
+
 /// Answers `GET /v1/groups`: by name, so many at a time.
 pub(super) async fn list(
     State(app): State<Arc<App>>,
@@ -62,8 +69,8 @@ pub(super) async fn list(
     let paging = Paging::read(&Query::read(request.uri().query(), Paging::PARAMETERS)?)?;
     let found = coordinator::list(&app, &paging).await?;
     let (groups, next) = paging.cut(found, |group| &group.group);
-    let groups: Vec<Listed> = groups.iter().map(Listed::of).collect();
-    held_json(&app, &line, &json!({ "groups": groups, "next": next }))
+    let groups = groups.iter().map(Listed::of).collect();
+    held_json(&app, &line, Listing { groups, next }).await
 }
 
 /// Answers `DELETE /v1/groups/{group}`.

@@ -9,6 +9,7 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, DeserializeOwned, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
 use crate::budget::Room;
+use crate::caller::Caller;
 
 use super::App;
 use super::body;
@@ -22,12 +23,13 @@ use super::problem::{Kind, Problem};
 /// The body is no JSON or not the JSON it should be, has more than `bytes_max` bytes, or cannot be read (`body::read`).
 pub(super) async fn take_json<T: DeserializeOwned>(
     app: &App,
+    caller: &Caller,
     request: Request,
     bytes_max: usize,
 ) -> Result<(T, Room), Problem> {
     of_body(request.headers(), &[MediaType::Json])?;
     let bytes_max = bytes_max.min(app.body_bytes_max());
-    let (body, room) = body::read(app, request, bytes_max).await?;
+    let (body, room) = body::read(app, caller, request, bytes_max).await?;
     let value = serde_json::from_slice(&body).map_err(|error| malformed_json(&error))?;
     Ok((value, room))
 }

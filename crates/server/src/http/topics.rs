@@ -15,7 +15,6 @@ use protocol::Durability;
 use protocol::metadata::{Metadata, Topic};
 use record::PartitionId;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 
 use crate::api::{Envelope, create_partitions, create_topics, delete_topics};
 use crate::caller::Caller;
@@ -69,6 +68,14 @@ impl Listed {
     }
 }
 
+/// A part of the list.
+#[derive(Debug, Serialize)]
+struct Listing {
+    topics: Vec<Listed>,
+    /// With which the list goes on.
+    next: Option<String>,
+}
+
 /// Answers `GET /v1/topics`: by name, so many at a time.
 pub(super) async fn list(
     State(app): State<Arc<App>>,
@@ -79,7 +86,7 @@ pub(super) async fn list(
     let asked = paging.clone();
     let found = app.cores.ask_metadata(move |core| look_up(core, asked)).await?;
     let (topics, next) = paging.cut(found, |topic| &topic.name);
-    held_json(&app, &line, &json!({ "topics": topics, "next": next }))
+    held_json(&app, &line, Listing { topics, next }).await
 }
 
 /// The topics of a page, and one more if there is one; in slices, so that one that comes or goes meanwhile may be missing.
@@ -121,7 +128,7 @@ pub(super) async fn create(
     request: Request,
 ) -> Result<Response, Problem> {
     Query::read(request.uri().query(), &[])?;
-    let (Object(wanted), _room) = take_json::<Object<Wanted>>(&app, request, BODY_BYTES_MAX).await?;
+    let (Object(wanted), _room) = take_json::<Object<Wanted>>(&app, &caller, request, BODY_BYTES_MAX).await?;
     let name = wanted.name.clone();
     let timeout_ms = app.limits.change_wait.as_millis() as i32;
     let result = app
@@ -139,6 +146,7 @@ pub(super) async fn create(
         .await?;
     let result = result.first().expect("one topic is asked for, one is answered");
     check_changed(&name, result.error_code, result.error_message.as_ref())?;
+    // It is created: the answer must not be refused for want of room.
     let described = describe_topic(&app, &name).await?;
     let mut response = (StatusCode::CREATED, Json(described)).into_response();
     // A name that was accepted needs no encoding.
@@ -171,15 +179,25 @@ fn creatable(wanted: &Wanted) -> CreatableTopic {
 pub(super) async fn describe(
     State(app): State<Arc<App>>,
     Path(name): Path<String>,
+    Extension(line): Extension<Line>,
     request: Request,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Response, Problem> {
     Query::read(request.uri().query(), &[])?;
-    Ok(Json(describe_topic(&app, &name).await?))
+    held_json(&app, &line, describe_topic(&app, &name).await?).await
+}
+
+/// A topic with its partitions.
+#[derive(Debug, Serialize)]
+pub(super) struct Described {
+    name: String,
+    id: String,
+    durability: &'static str,
+    partitions: Vec<DescribedPartition>,
 }
 
 /// A partition as its topic's description has it.
 #[derive(Debug, Serialize)]
-struct Described {
+struct DescribedPartition {
     partition: i32,
     leader: i32,
     epoch: i32,
@@ -188,7 +206,7 @@ struct Described {
     tail: Option<i64>,
 }
 
-async fn describe_topic(app: &App, name: &str) -> Result<Value, Problem> {
+async fn describe_topic(app: &App, name: &str) -> Result<Described, Problem> {
     let wanted = name.to_owned();
     let described = app.cores.ask_metadata(move |core| async move {
         let listed = core.with_metadata(|metadata| {
@@ -201,8 +219,8 @@ async fn describe_topic(app: &App, name: &str) -> Result<Value, Problem> {
             let next = listed.partitions.min(first + PARTITIONS_IN_ONE_TURN);
             // One that was deleted meanwhile is not there.
             let some = core.with_metadata(|metadata| {
-                let some =
-                    (first..next).map(|index| Described::of(metadata, PartitionId { topic: id, index }));
+                let some = (first..next)
+                    .map(|index| DescribedPartition::of(metadata, PartitionId { topic: id, index }));
                 some.collect::<Option<Vec<_>>>()
             });
             partitions.extend(some?);
@@ -217,18 +235,18 @@ async fn describe_topic(app: &App, name: &str) -> Result<Value, Problem> {
         Some((listed, partitions))
     });
     let (listed, partitions) = described.await?.ok_or_else(|| unknown_topic(name))?;
-    Ok(json!({
-        "name": listed.name,
-        "id": listed.id,
-        "durability": listed.durability,
-        "partitions": partitions,
-    }))
+    Ok(Described {
+        name: listed.name,
+        id: listed.id,
+        durability: listed.durability,
+        partitions,
+    })
 }
 
-impl Described {
-    fn of(metadata: &Metadata, id: PartitionId) -> Option<Described> {
+impl DescribedPartition {
+    fn of(metadata: &Metadata, id: PartitionId) -> Option<DescribedPartition> {
         let state = metadata.partition(id)?;
-        Some(Described {
+        Some(DescribedPartition {
             partition: id.index,
             leader: state.leader.0,
             epoch: state.epoch.0,
@@ -251,9 +269,10 @@ pub(super) async fn grow(
     Extension(caller): Extension<Arc<Caller>>,
     Path(name): Path<String>,
     request: Request,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Json<Described>, Problem> {
     Query::read(request.uri().query(), &[])?;
-    let (Object(grown), _room) = take_json::<Object<WantedPartitions>>(&app, request, BODY_BYTES_MAX).await?;
+    let (Object(grown), _room) =
+        take_json::<Object<WantedPartitions>>(&app, &caller, request, BODY_BYTES_MAX).await?;
     let wanted = CreatePartitionsTopic {
         name: Text::from(name.as_str()),
         count: grown.partitions,

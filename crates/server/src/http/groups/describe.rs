@@ -50,7 +50,7 @@ pub(in super::super) async fn describe(
     let mut group = told(&name, coordinator::describe(&app, &name).await?);
     let committed = coordinator::fetch_offsets(&app, &name, None).await?;
     (group.offsets, group.next) = page.find(&app, committed, &group.members).await?;
-    held_json(&app, &line, &group)
+    held_json(&app, &line, group).await
 }
 
 /// All but how far it is.

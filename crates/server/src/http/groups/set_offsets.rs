@@ -72,7 +72,7 @@ pub(in super::super) async fn set_offsets(
 ) -> Result<Response, Problem> {
     let dry_run = Query::read(request.uri().query(), &["dry_run"])?.switch("dry_run")?;
     let (Items(wanted), _room) =
-        take_json::<Items<Wanted, OFFSETS_MAX>>(&app, request, BODY_BYTES_MAX).await?;
+        take_json::<Items<Wanted, OFFSETS_MAX>>(&app, &caller, request, BODY_BYTES_MAX).await?;
     check_once(&wanted)?;
     let group = Name::from(name);
     // Nothing has been changed when this ends: it must not use up the time in which a change may be on its way.
