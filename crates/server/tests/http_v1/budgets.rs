@@ -83,7 +83,10 @@ fn while_an_answer_that_nobody_takes_has_all_room_others_are_told_so() {
 fn what_is_refused_for_want_of_room_for_its_answer_is_not_done() {
     const PARTITIONS: i32 = 1_500;
     let (_node, http, untaken) = without_room();
+    // What has been done is told in any case.
     http.create("many", PARTITIONS);
+    let described = http.get("/v1/topics/many");
+    expect(&described, 503, "busy", "limits.answer_bytes_per_core");
     let entry = |partition: i32| format!(r#"{{"topic":"many","partition":{partition},"offset":0}}"#);
     let entries: Vec<String> = (0..PARTITIONS).map(entry).collect();
     let body = format!("[{}]", entries.join(","));
@@ -98,6 +101,7 @@ fn what_is_refused_for_want_of_room_for_its_answer_is_not_done() {
     drop(untaken);
     eventually("the offsets are set", || http.patch(OFFSETS, &body).status == 200);
     assert_eq!(http.get("/v1/groups/g").status, 200);
+    assert_eq!(http.get("/v1/topics/many").status, 200);
 }
 
 #[test]
