@@ -82,6 +82,14 @@ bugs! {
     CarriedInTwoFrames,
     /// Recovery hands out batches that were cut off.
     CutBatchReplayed,
+    /// An imported segment is recorded without having been synced.
+    ImportNotSynced,
+    /// A log goes on behind an imported segment before a checkpoint names it.
+    ImportGoneOnWith,
+    /// A segment is imported though the journal still says other things of the partition.
+    ImportBesideJournal,
+    /// A log that begins anew keeps the segments that it had.
+    SegmentsKeptBelowBase,
 
     /// A segment's chunk is served without its checksum.
     ChunkChecksumIgnored,

@@ -589,6 +589,7 @@ fn an_epoch_that_the_log_has_passed_is_refused_in_a_sentence() {
         log_start: Offset(0),
         next: Offset(1),
         state: bytes::Bytes::new(),
+        begun_anew: false,
         replay: vec![BatchHeader::read(&batch).expect("it was just built")],
         promised: None,
         accepted: None,

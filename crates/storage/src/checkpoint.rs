@@ -5,6 +5,8 @@
 
 mod verify;
 
+pub(crate) use verify::OFFSET_MAX;
+
 use std::collections::HashSet;
 use std::io;
 use std::path::PathBuf;

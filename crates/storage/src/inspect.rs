@@ -337,6 +337,8 @@ pub fn stored_batches(
             }
             if header.kind == EntryKind::Accept {
                 stored.retain(|(first, _)| *first < header.first.0);
+            } else if header.kind == EntryKind::Base && header.first.0 >= reached {
+                stored.clear();
             } else if header.kind.is_batch() && header.first.0 >= reached {
                 let payload = *payload_start..payload_start + header.payload_bytes as usize;
                 stored.push((header.first.0, frame.slice(payload)));

@@ -15,6 +15,7 @@ mod clock_file;
 mod compaction;
 mod encoding;
 mod fault;
+mod import;
 mod inspect;
 mod journal;
 mod node_file;
@@ -30,6 +31,7 @@ pub use checksum::{DirectoryId, JournalIdentity};
 pub use clock_file::{read_last_ran, write_last_ran};
 pub use compaction::{CompactionPolicy, KEY_BYTES, StepResult};
 pub use fault::{Doing, Fault};
+pub use import::{Import, ImportError, ImportedFile, SegmentOffer};
 pub use inspect::{
     ChunkListing, EntryListing, FrameListing, SegmentListing, list_frames, list_segments, stored_batches,
 };
@@ -40,6 +42,7 @@ pub use partition::SegmentRolling;
 pub use store::{
     AgeLimit, Append, CheckpointJob, Compacted, CompactionJob, CompactionNeed, CompactionOrder, LayoutJob,
     Located, REMOVAL_PAUSE, RETRY_AFTER, Read, ReadError, ReadJob, ReadOutcome, Recovered,
-    RecoveredPartition, RemovalJob, Removed, StepFailed, Store, StoreConfig, StoreStatus,
+    RecoveredPartition, RemovalJob, Removed, SealedSegment, SegmentRead, StepFailed, Store, StoreConfig,
+    StoreStatus,
 };
 pub use trouble::Trouble;

@@ -10,7 +10,9 @@
 //! Offsets here are plain `i64`: this is below the boundary where `Offset` gives them their type.
 
 use std::collections::VecDeque;
+use std::sync::{Arc, Weak};
 
+use planted::{Bug, planted};
 use record::{BatchHeader, PartitionId};
 
 use crate::compaction::Cleaned;
@@ -74,8 +76,12 @@ pub(crate) struct PartitionLog {
     pub(crate) aborted: VecDeque<AbortedRange>,
     /// Offsets before this may be missing in the tail: the last batch that came with a gap before it ends here.
     pub(crate) gaps_before: i64,
-    /// Frames before this one may hold batches of the partition that were cut off, or entries that cut it off.
+    /// Frames before this one may hold batches of the partition that were cut off or given up, or entries that say so.
     pub(crate) cuts_before: u64,
+    /// The last segment that came from another node ends here.
+    pub(crate) imported: i64,
+    /// Held by the import under way, if there is one.
+    importing: Weak<()>,
     /// The journal holds a promise for it, or that a leader's log was accepted: it has a line in the checkpoint even if it is empty.
     pub(crate) has_vows: bool,
     pub(crate) rolling: SegmentRolling,
@@ -100,6 +106,8 @@ impl PartitionLog {
             aborted: VecDeque::new(),
             gaps_before: 0,
             cuts_before: 0,
+            imported: 0,
+            importing: Weak::new(),
             has_vows: false,
             rolling,
             queued: false,
@@ -171,14 +179,78 @@ impl PartitionLog {
         Ok(())
     }
 
-    /// Has an empty log begin at `first`: what came before is on other nodes, or nowhere.
-    pub(crate) fn begin_at(&mut self, first: i64) {
+    /// Has the log begin at `first`, by an entry in that frame: what comes before is on other nodes, or nowhere. All that it has
+    /// is given up; returns the segments that held it.
+    pub(crate) fn begin_at(&mut self, first: i64, frame: u64) -> Vec<Segment> {
         assert!(
-            self.next == 0 && self.tail.is_empty(),
-            "only an empty log begins anew"
+            self.committed <= first,
+            "a log begins anew behind what is committed"
         );
+        self.cuts_before = frame + 1;
+        self.tail.clear();
+        self.aborted.clear();
+        self.cleaned.clear();
+        self.gaps_before = 0;
         (self.log_start, self.next, self.laid_out) = (first, first, first);
         (self.committed, self.recorded) = (first, first);
+        std::mem::take(&mut self.segments)
+    }
+
+    /// Closes the log to all but an import, for as long as what is returned is held.
+    pub(crate) fn begin_import(&mut self) -> Arc<()> {
+        let held = Arc::new(());
+        self.importing = Arc::downgrade(&held);
+        held
+    }
+
+    /// Says whether a segment of another node is on its way.
+    pub(crate) fn is_importing(&self) -> bool {
+        self.importing.strong_count() > 0
+    }
+
+    /// Goes on with a segment of another node, of which nothing is in the journal. An empty log begins with it.
+    pub(crate) fn import(&mut self, segment: Segment) {
+        assert!(
+            self.laid_out == self.next,
+            "what an import goes on behind is laid out"
+        );
+        assert!(
+            self.next == segment.first || self.next == 0,
+            "an import goes on where the log ends"
+        );
+        if self.next == 0 {
+            self.log_start = segment.first;
+        }
+        self.forget_tail_before(self.laid_out);
+        self.aborted.clear();
+        if let Some(last) = self.segments.last_mut() {
+            last.sealed = true;
+        }
+        self.segments.push(segment);
+        (self.next, self.laid_out, self.committed) = (segment.next, segment.next, segment.next);
+        self.imported = segment.next;
+    }
+
+    /// Says whether a segment was imported that no durable checkpoint names: recovery would not know what an entry behind it is behind.
+    pub(crate) fn awaits_checkpoint(&self) -> bool {
+        self.imported > self.recorded && !planted(Bug::ImportGoneOnWith)
+    }
+
+    /// Says whether entries of it may be staged.
+    pub(crate) fn is_open(&self) -> bool {
+        !self.is_importing() && !self.awaits_checkpoint()
+    }
+
+    /// Panics if nothing may be appended, cut off or trimmed now: the caller's mistake.
+    pub(crate) fn assert_open(&self) {
+        assert!(
+            !self.is_importing(),
+            "a log is left alone while a segment is imported"
+        );
+        assert!(
+            !self.awaits_checkpoint(),
+            "a log goes on behind an import when a checkpoint names it"
+        );
     }
 
     /// The index in `tail` of the batch that holds `offset`, if any does.

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use platform::disk::{Disk, File, SimulatedDisk};
-use record::Offset;
+use record::{Offset, batches};
 
 use super::*;
 use crate::inspect::{

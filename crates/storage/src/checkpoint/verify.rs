@@ -13,7 +13,7 @@ use crate::journal::frame::FILE_HEADER_BYTES;
 use crate::segment::{AdoptedFile, Segment};
 
 /// Offsets that no log comes near; what is added to them never overflows.
-const OFFSET_MAX: i64 = 1 << 62;
+pub(crate) const OFFSET_MAX: i64 = 1 << 62;
 /// Numbers of journal files: far from what counting up could reach.
 const NUMBER_MAX: u32 = u32::MAX / 2;
 /// Sequences, positions and sums of sizes: as far as a file can reach.

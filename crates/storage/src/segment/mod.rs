@@ -4,6 +4,7 @@
 //! said by the checkpoint (`Segment::end`); bytes behind that are left from a run that was never recorded.
 
 mod adopted;
+mod content;
 mod end;
 mod piece;
 mod read;
@@ -17,6 +18,7 @@ use std::sync::Arc;
 use record::{ClusterId, PartitionId};
 
 pub(crate) use adopted::AdoptedFile;
+pub(crate) use content::{check_batch, check_chunk};
 pub(crate) use end::{open_segment, verify_end};
 pub(crate) use piece::{PIECE_BYTES, Piece, pieces_of};
 pub(crate) use read::{SegmentFile, read_index, read_piece, read_table};

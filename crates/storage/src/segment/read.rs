@@ -44,7 +44,7 @@ fn read(file: &dyn File, path: &str, position: u64, length: usize, patient: bool
 }
 
 impl SegmentFile {
-    pub(super) fn read(&self, position: u64, length: usize) -> Result<Bytes, Fault> {
+    pub(crate) fn read(&self, position: u64, length: usize) -> Result<Bytes, Fault> {
         read(&*self.file, &self.path, position, length, self.patient)
     }
 
@@ -76,7 +76,7 @@ impl SegmentFile {
         Ok(())
     }
 
-    pub(super) fn damaged(&self, position: u64, what: String) -> Fault {
+    pub(crate) fn damaged(&self, position: u64, what: String) -> Fault {
         Fault::Damaged {
             file: self.path.clone(),
             position,

@@ -1,6 +1,7 @@
 //! Ends a layout round: records what segments hold, then lets the journal reuse its files.
 
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -18,6 +19,8 @@ pub struct CheckpointJob {
     disk: Arc<dyn Disk>,
     identity: JournalIdentity,
     checkpoint: Checkpoint,
+    /// What says of segments in it that their imports are not ended.
+    markers: Vec<PathBuf>,
     /// The state in it reflects what is staged in frames before this one: they must be durable first, or a crash could
     /// leave state of records that never were.
     state_before_frame: u64,
@@ -29,7 +32,14 @@ impl CheckpointJob {
     /// # Errors
     /// The disk's; then the checkpoint before it still counts.
     pub fn run(&self) -> io::Result<()> {
-        self.checkpoint.write(&self.disk, &self.identity)
+        self.checkpoint.write(&self.disk, &self.identity)?;
+        for marker in &self.markers {
+            // One that stays says nothing at the next start: the checkpoint names the segment.
+            if let Err(error) = self.disk.remove(marker) {
+                tracing::debug!(%error, marker = %marker.display(), "the mark of an import is left until the next start");
+            }
+        }
+        Ok(())
     }
 }
 
@@ -84,6 +94,7 @@ impl Store {
         CheckpointJob {
             disk: self.disk.clone(),
             identity: self.config.identity,
+            markers: self.imports.markers(),
             checkpoint: Checkpoint {
                 replay,
                 partitions,
@@ -117,6 +128,7 @@ impl Store {
         );
         self.journal.release_before(&job.checkpoint.replay, &held);
         self.note_recorded(&job.checkpoint);
+        self.imports.note_recorded(&job.markers);
         self.forget_laid_out();
         let staged = self.journal.staged_before().saturating_sub(1);
         for removal in given_up {

@@ -68,6 +68,7 @@ impl Store {
             .partitions
             .get_mut(&id)
             .expect("a partition is opened before it is cut");
+        log.assert_open();
         assert!(log.committed <= first.0, "what is committed is never cut off");
         assert!(log.laid_out <= log.committed, "what is laid out is committed");
         assert!(first.0 <= log.next, "a log is cut within its bounds");
@@ -108,25 +109,35 @@ impl Store {
         Ok(frame)
     }
 
-    /// Has the log of a partition in which nothing was ever written begin at `first`. Returns the frame of the entry.
+    /// Has the log of a partition begin at `first`, where no committed record of it is: what comes before was given up by other nodes.
+    /// All that it has goes, also what is not committed behind `first`. What the partition's owner keeps of records before is not
+    /// journaled: recovery says that the log has begun anew, until a checkpoint has a newer state. Returns the frame of the entry.
     ///
     /// # Errors
     /// When the journal cannot take it; then nothing has changed.
     ///
     /// # Panics
-    /// If the partition was not opened, or is not empty: the caller's mistake.
+    /// If the partition was not opened, or has something committed at `first` or behind it: the caller's mistake.
     pub fn begin_at(&mut self, id: PartitionId, first: Offset) -> Result<u64, StageError> {
         let log = self
             .partitions
             .get_mut(&id)
             .expect("a partition is opened before its log begins");
+        log.assert_open();
         assert!(
-            log.next == 0 && log.cuts_before == 0 && first.0 > 0,
-            "only an empty log begins elsewhere"
+            first.0 > 0 && log.committed <= first.0,
+            "what is committed is not given up for a beginning before it"
         );
         let entry = EntryHeader::bare(EntryKind::Base, id, Epoch(0), first);
         let frame = self.journal.stage(&entry, &[], Reserve::UseHalf)?.frame;
-        log.begin_at(first.0);
+        self.journal.note_cut(id, first.0);
+        let mut segments = log.begin_at(first.0, frame);
+        if planted(Bug::SegmentsKeptBelowBase) {
+            log.segments = std::mem::take(&mut segments);
+        }
+        for segment in segments {
+            self.give_up_segment(id, &segment, frame);
+        }
         Ok(frame)
     }
 
@@ -159,6 +170,7 @@ impl Store {
             .partitions
             .get_mut(&id)
             .expect("a partition is opened before it is appended to");
+        log.assert_open();
         assert!(
             log.next <= header.base_offset.0,
             "a copy goes on behind the log's end"

@@ -25,6 +25,7 @@ pub(super) use lost_frame::does_not_match;
 pub use step::{LayoutJob, StepFailed};
 
 use super::Store;
+use crate::checkpoint::Removal;
 use crate::fault::Fault;
 use crate::journal::{FrameBatches, Staged};
 use crate::partition::PartitionLog;
@@ -447,6 +448,10 @@ impl Store {
         let Some(log) = self.partitions.get_mut(&job.partition) else {
             return Ok(());
         };
+        if job.fresh.segment.first < log.laid_out {
+            self.give_up_step(&job, result);
+            return Ok(());
+        }
         let mut done = match result {
             Ok(done) => done,
             Err(StepFailed(failure)) => {
@@ -486,6 +491,21 @@ impl Store {
             self.journal.staged_before().saturating_sub(1),
         );
         Ok(())
+    }
+
+    /// The log was made to begin behind what the step wrote. That goes with the entry that says so, unless it was given up with it.
+    fn give_up_step(&mut self, job: &LayoutJob, result: Result<LaidOut, StepFailed>) {
+        let written = result.map_or(job.fresh.segment, |done| done.segment);
+        if job.open.is_some_and(|open| open.segment.name() == written.name()) {
+            return;
+        }
+        let removal = Removal {
+            partition: job.partition,
+            segment: Some(written.name()),
+            adopted: None,
+        };
+        let staged = self.journal.staged_before().saturating_sub(1);
+        self.removals.push(removal, staged);
     }
 
     fn carried(&mut self, job: LayoutJob, result: Result<LaidOut, StepFailed>) -> Result<(), Fault> {

@@ -8,6 +8,7 @@ mod carrying;
 mod checkpointing;
 mod compacting;
 mod cutting;
+mod importing;
 mod layout;
 mod load;
 mod open;
@@ -30,6 +31,7 @@ use record::{Epoch, Offset, PartitionId, batch};
 pub use crate::compaction::CompactionJob;
 pub use checkpointing::CheckpointJob;
 pub use compacting::{Compacted, CompactionNeed, CompactionOrder};
+pub use importing::{SealedSegment, SegmentRead};
 pub use layout::{LayoutJob, StepFailed};
 pub use open::{Recovered, RecoveredPartition};
 pub(crate) use open::{Replay, recover};
@@ -43,6 +45,7 @@ use crate::journal::{Flush, Journal, JournalFile, JournalSizes, PrepareFile, Res
 use crate::partition::{PartitionLog, SegmentRolling, TailBatch};
 use caches::Caches;
 use compacting::Compaction;
+use importing::Imports;
 use layout::Layout;
 use removal::Removals;
 use returning::Returning;
@@ -132,6 +135,7 @@ pub struct Store {
     adopted: HashSet<u64>,
     removals: Removals,
     returning: Returning,
+    imports: Imports,
     compaction: Compaction,
     short_of_space: bool,
     caches: Caches,
@@ -179,6 +183,7 @@ impl Store {
             .partitions
             .get_mut(&id)
             .expect("a partition is opened before it is appended to");
+        log.assert_open();
         assert!(append.first.0 == log.next, "the leader numbers without gaps");
         let header = EntryHeader {
             kind: EntryKind::Batch,

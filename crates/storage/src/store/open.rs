@@ -11,6 +11,7 @@ use record::{BatchHeader, Epoch, Offset, PartitionId};
 
 use super::caches::Caches;
 use super::compacting::Compaction;
+use super::importing::Imports;
 use super::layout::Layout;
 use super::removal::Removals;
 use super::returning::Returning;
@@ -18,6 +19,7 @@ use super::{Store, StoreConfig};
 use crate::checkpoint::{self, Checkpoint, PartitionCheckpoint, Removal};
 use crate::checksum::{DirectoryId, JournalIdentity};
 use crate::fault::{Doing, Fault};
+use crate::import::remove_unfinished;
 use crate::journal::frame::{Entry, EntryHeader, EntryKind, NONE, Witness};
 use crate::journal::{FrameLocation, Journal, Scanned, directory, scan};
 use crate::partition::{PartitionLog, SegmentRolling, TailBatch};
@@ -50,6 +52,9 @@ pub struct RecoveredPartition {
     pub next: Offset,
     /// What the owner gave to the last checkpoint; empty if there was none.
     pub state: Bytes,
+    /// The log was made to begin at `log_start` since: what `state` says of records holds no more, but what was promised and
+    /// accepted does.
+    pub begun_anew: bool,
     /// The headers of all batches that `state` does not reflect, in order.
     pub replay: Vec<BatchHeader>,
     /// The greatest epoch that the journal promises to wait for, which `state` may reflect already.
@@ -65,6 +70,7 @@ impl RecoveredPartition {
             log_start: Offset::ZERO,
             next: Offset::ZERO,
             state: Bytes::new(),
+            begun_anew: false,
             replay: Vec::new(),
             promised: None,
             accepted: None,
@@ -81,6 +87,9 @@ pub(crate) struct Replay {
     /// Partitions of which entries go on behind where their log ends here, and at which offset. What is between was laid out, and they were
     /// deleted since, or it was carried: a later entry must say so.
     detached: HashMap<PartitionId, i64>,
+    /// Partitions of which entries lie below where the checkpoint says that segments end, and at which offset. They are of before the
+    /// log was made to begin there: a later entry must say so.
+    outdated: HashMap<PartitionId, i64>,
     /// By node, directory and journal.
     witnesses: BTreeMap<(i32, DirectoryId, u32), Witness>,
 }
@@ -126,6 +135,9 @@ impl Store {
         config: StoreConfig,
     ) -> Result<(Store, Recovered), Fault> {
         let (mut replay, scanned) = recover(&disk, &config.identity, &mut |_, _| Ok(()))?;
+        let logs = replay.logs.values();
+        let segments = logs.flat_map(|log| log.segments.iter().map(|segment| (&log.id, segment.name())));
+        remove_unfinished(&disk, &config.identity, segments);
         let mut recovered = Recovered {
             frames: scanned.frames.len() as u64,
             journal_bytes: scanned
@@ -176,6 +188,7 @@ impl Store {
             adopted,
             removals: Removals::listed(replay.removals),
             returning: Returning::default(),
+            imports: Imports::default(),
             compaction: Compaction::default(),
             short_of_space: false,
             caches,
@@ -207,6 +220,7 @@ impl Replay {
             state_next: HashMap::new(),
             removals: VecDeque::new(),
             detached: HashMap::new(),
+            outdated: HashMap::new(),
             witnesses: BTreeMap::new(),
         };
         let Some(checkpoint) = checkpoint else {
@@ -258,7 +272,7 @@ impl Replay {
                 log.has_vows = true;
                 recovered.promised = recovered.promised.max(Some(header.epoch));
             }
-            EntryKind::Base => return self.apply_base(header.partition, header.first.0),
+            EntryKind::Base => self.apply_base(header.partition, header.first.0, at),
             EntryKind::Witness => {
                 let witness = header.witness();
                 let key = (witness.node, witness.directory, witness.journal);
@@ -288,6 +302,16 @@ impl Replay {
         is_detached
     }
 
+    /// Whether an entry at `offset` is below what the checkpoint says is laid out, and so of before the log began anew. That is noted.
+    fn is_outdated(&mut self, id: PartitionId, offset: i64) -> bool {
+        let log = self.logs.get(&id);
+        let is_outdated = log.is_some_and(|log| log.tail.is_empty() && offset < log.laid_out);
+        if is_outdated {
+            self.outdated.entry(id).or_insert(offset);
+        }
+        is_outdated
+    }
+
     fn apply_accept(&mut self, header: &EntryHeader, frame: u64) -> Result<(), String> {
         let (id, first) = (header.partition, header.first.0);
         let (log, recovered) = self.log_of(id);
@@ -295,7 +319,7 @@ impl Replay {
             log.has_vows = true;
             recovered.accepted = recovered.accepted.max(Some(header.epoch));
         }
-        if self.is_detached(id, first) {
+        if self.is_detached(id, first) || self.is_outdated(id, first) {
             return Ok(());
         }
         self.detached.remove(&id);
@@ -308,17 +332,28 @@ impl Replay {
         Ok(())
     }
 
-    fn apply_base(&mut self, id: PartitionId, first: i64) -> Result<(), String> {
-        let (log, recovered) = self.log_of(id);
-        match log.next {
-            0 => log.begin_at(first),
-            // Imported segments end here, and the checkpoint names them.
-            next if next == first && log.tail.is_empty() => {}
-            next => return Err(format!("{id} is to begin at offset {first}, but ends at {next}")),
+    /// What the log has goes, unless the checkpoint is of a still later beginning.
+    fn apply_base(&mut self, id: PartitionId, first: i64, frame: u64) {
+        if self.is_outdated(id, first) {
+            return;
         }
-        recovered.log_start = Offset(log.log_start);
-        recovered.next = Offset(log.next);
-        Ok(())
+        self.detached.remove(&id);
+        self.outdated.remove(&id);
+        let state_next = self.state_next.get(&id).copied().unwrap_or(0);
+        let (log, recovered) = self.log_of(id);
+        let segments = log.begin_at(first, frame);
+        recovered.log_start = Offset(first);
+        recovered.next = Offset(first);
+        recovered.replay.clear();
+        recovered.begun_anew = state_next < first;
+        for segment in segments {
+            let removal = Removal {
+                partition: id,
+                segment: Some(segment.name()),
+                adopted: segment.adopted,
+            };
+            self.removals.push_back((Box::new(removal), frame));
+        }
     }
 
     fn apply_batch(&mut self, location: &FrameLocation, frame: &[u8], entry: &Entry) -> Result<(), String> {
@@ -335,7 +370,7 @@ impl Replay {
                 "a batch of {id} at offset {first} does not say so itself"
             ));
         }
-        if self.is_detached(id, first) {
+        if self.is_detached(id, first) || self.is_outdated(id, first) {
             return Ok(());
         }
         if entry.header.aborts != NONE && header.producer_id < 0 {
@@ -399,6 +434,7 @@ impl Replay {
         let log = self.logs.remove(&id);
         self.recovered.remove(&id);
         self.detached.remove(&id);
+        self.outdated.remove(&id);
         let segments = log.iter().flat_map(|log| &log.segments);
         let files = segments.filter_map(|segment| segment.adopted.map(Some));
         for adopted in files.chain([None]) {
@@ -421,7 +457,7 @@ impl Replay {
                 what,
             }
         };
-        if let Some((id, first)) = self.detached.iter().min() {
+        if let Some((id, first)) = self.detached.iter().chain(&self.outdated).min() {
             let next = self.logs.get(id).map_or(0, |log| log.next);
             return Err(damaged(match next {
                 0 => format!("{id} begins at offset {first}, and what came before is gone"),

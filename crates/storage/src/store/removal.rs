@@ -230,12 +230,10 @@ impl Store {
     /// # Panics
     /// If the partition is unknown or `log_start` lies behind its end: the caller's mistake.
     pub fn trim(&mut self, id: PartitionId, log_start: Offset) -> Result<u64, StageError> {
-        let next = Offset(
-            self.partitions
-                .get(&id)
-                .expect("a partition is opened before it is trimmed")
-                .next,
-        );
+        let log = self.partitions.get(&id);
+        let log = log.expect("a partition is opened before it is trimmed");
+        log.assert_open();
+        let next = Offset(log.next);
         assert!(log_start <= next, "a log cannot start behind its end");
         let frame = self.stage_bare(EntryKind::Trim, id, log_start)?;
         // What is given up was committed, and with a part of a batch all of it.
@@ -255,13 +253,18 @@ impl Store {
             return;
         };
         for segment in log.trim(log_start, stepping && !planted(Bug::RunInTrimmedSegment)) {
-            let removal = Removal {
-                partition: id,
-                segment: Some(segment.name()),
-                adopted: self.forget_segment(id, &segment),
-            };
-            self.removals.push(removal, frame);
+            self.give_up_segment(id, &segment, frame);
         }
+    }
+
+    /// Has a segment's files removed once `frame` is durable, which says that nothing of it is kept.
+    pub(super) fn give_up_segment(&mut self, id: PartitionId, segment: &Segment, frame: u64) {
+        let removal = Removal {
+            partition: id,
+            segment: Some(segment.name()),
+            adopted: self.forget_segment(id, segment),
+        };
+        self.removals.push(removal, frame);
     }
 
     /// Drops what is in memory of a segment. Returns the journal file that it adopted, if that is to be removed with it:
@@ -329,7 +332,7 @@ impl Store {
         age: Option<AgeLimit>,
         bytes_max: Option<u64>,
     ) -> Option<Offset> {
-        let log = self.partitions.get(&id)?;
+        let log = self.partitions.get(&id).filter(|log| log.is_open())?;
         let too_old = |time_ms: i64, next: i64| {
             age.is_some_and(|age| time_ms < age.oldest_ms && next <= age.stood_before.0)
         };

@@ -13,6 +13,7 @@ mod failures;
 mod forgeries;
 mod full_disks;
 mod history;
+mod importing;
 mod layouts;
 mod lost_frames;
 mod model;

@@ -8,7 +8,8 @@ use super::history::History;
 use super::returning::assert_accounted;
 use super::rig::{batch, config, open, partition, rolling, stage};
 use super::workload::{
-    CompactionCounts, Driver, Op, draw, draw_compacting, draw_replicated, draw_returns, with_compaction,
+    CompactionCounts, Driver, Op, draw, draw_compacting, draw_importing, draw_replicated, draw_returns,
+    with_compaction,
 };
 use crate::store::StoreConfig;
 
@@ -22,6 +23,7 @@ pub(super) struct Counts {
     removed_files: usize,
     returned_files: usize,
     carries: usize,
+    imports: usize,
     deleted_partitions: usize,
     compacted: CompactionCounts,
 }
@@ -52,6 +54,7 @@ impl Counts {
         self.removed_files += other.removed_files;
         self.returned_files += other.returned_files;
         self.carries += other.carries;
+        self.imports += other.imports;
         self.deleted_partitions += other.deleted_partitions;
         self.compacted.passes += other.compacted.passes;
         self.compacted.rewritten += other.compacted.rewritten;
@@ -93,6 +96,12 @@ pub(super) fn enumerate_replicated(seed: u64, steps: usize, limit: usize) -> Res
     enumerate_run(returning_config(), &ops, seed, limit, seed.is_multiple_of(2))
 }
 
+/// The same of a run in which segments of other nodes come, and logs begin anew.
+pub(super) fn enumerate_importing(seed: u64, steps: usize, limit: usize) -> Result<Counts, String> {
+    let ops = draw_importing(seed, steps);
+    enumerate_run(returning_config(), &ops, seed, limit, seed.is_multiple_of(2))
+}
+
 /// The same for a workload in which journal files become segments and journal files again.
 pub(super) fn enumerate_returns(seed: u64, steps: usize, limit: usize) -> Result<Counts, String> {
     let ops = draw_returns(seed, steps);
@@ -130,13 +139,13 @@ fn enumerate_run(
     counts.add_operations(&disk);
     counts.returned_files += driver.returned_files;
     counts.carries += driver.carries;
+    counts.imports += driver.imports;
     for (index, crashed) in disk.crash_states(limit, seed).enumerate() {
         let at = crashed.crash_point().expect("a crash state knows its point");
-        let acknowledged = driver.history.acknowledged_at(at.completed);
         check_state(
             &driver.history,
             &crashed,
-            acknowledged,
+            at.completed,
             index % 8 == 0,
             &mut counts,
         )
@@ -149,13 +158,18 @@ fn enumerate_run(
 fn check_state(
     history: &History,
     crashed: &SimulatedDisk,
-    acknowledged: u64,
+    completed: u64,
     lay_out: bool,
     counts: &mut Counts,
 ) -> Result<(), String> {
     let (mut store, recovered) = open(crashed).map_err(|fault| fault.to_string())?;
+    let acknowledged = history.acknowledged_at(completed);
     let (frames, batches) = history.check(&mut store, &recovered, acknowledged)?;
+    history.check_imports(&store, completed)?;
     assert_accounted(&store, crashed);
+    if crashed.paths().iter().any(|path| path.starts_with("imports")) {
+        return Err("a start has left an import that was not ended".into());
+    }
     drop(store);
     counts.states += 1;
     counts.batches += batches;
@@ -289,10 +303,24 @@ fn every_crash_state_of_a_replica_recovers() {
 }
 
 #[test]
+fn every_crash_state_of_an_importing_replica_recovers() {
+    let mut total = Counts::default();
+    for seed in 1..=5 {
+        total.add(&enumerate_importing(seed, 90, 8).unwrap_or_else(|why| panic!("{why}")));
+    }
+    eprintln!("crash states: {total:?}");
+    assert!(
+        total.imports >= 20 && total.checkpoints >= 20 && total.removed_files >= 20,
+        "the runs reach what they are for: {total:?}"
+    );
+}
+
+#[test]
 #[ignore = "takes minutes; for changes to recovery"]
 fn every_crash_state_of_many_replicas_recovers() {
     let mut total = Counts::default();
     for seed in 100..200 {
+        total.add(&enumerate_importing(seed, 120, 16).unwrap_or_else(|why| panic!("{why}")));
         total.add(&enumerate_replicated(seed, 150, 24).unwrap_or_else(|why| panic!("{why}")));
     }
     eprintln!("crash states: {total:?}");

@@ -38,6 +38,15 @@ pub(super) enum Event {
         partition: PartitionId,
         first: i64,
     },
+    /// A segment of another node came: it is no part of a frame, but of a checkpoint.
+    Import {
+        partition: PartitionId,
+        first: i64,
+        next: i64,
+        batches: Vec<(i64, Bytes)>,
+        /// What was staged in earlier frames is durable before such a checkpoint is.
+        staged_before: u64,
+    },
     /// A frame with nothing of a partition in it.
     Close,
 }
@@ -78,6 +87,8 @@ pub(super) struct History {
     events: Vec<(u64, Event)>,
     /// After so many operations of the disk, so many frames had been acknowledged.
     acknowledged: Vec<(u64, u64)>,
+    /// After so many operations of the disk, a checkpoint named what had been imported of the partition up to an offset.
+    recorded: Vec<(u64, PartitionId, i64)>,
     states: std::cell::RefCell<HashMap<u64, Rc<State>>>,
     checked: std::cell::RefCell<Checked>,
 }
@@ -112,10 +123,67 @@ impl History {
         self.acknowledged_at(u64::MAX)
     }
 
+    /// Takes note of what a durable checkpoint names of what was imported.
+    pub(super) fn note_recorded(&mut self, operations: u64, store: &Store) {
+        for (_, event) in &self.events {
+            let Event::Import { partition, next, .. } = event else {
+                continue;
+            };
+            let is_known = self
+                .recorded
+                .iter()
+                .any(|(_, id, end)| (id, end) == (partition, next));
+            let log = store.partitions.get(partition);
+            if !is_known && log.is_some_and(|log| log.recorded >= *next) {
+                self.recorded.push((operations, *partition, *next));
+            }
+        }
+    }
+
+    /// Whether what was imported is there, once a checkpoint named it before the disk's operation number `operations` began. A
+    /// partition that is gone was deleted, or `check` says so.
+    pub(super) fn check_imports(&self, store: &Store, operations: u64) -> Result<(), String> {
+        let recorded = self.recorded.iter().filter(|(at, _, _)| *at <= operations);
+        for (_, id, next) in recorded {
+            if store.bounds(*id).is_some_and(|(_, found)| found.0 < *next) {
+                return Err(format!("{id} was imported up to {next}, and that is gone"));
+            }
+        }
+        Ok(())
+    }
+
+    /// The imports that the store knows nothing of, with so many frames.
+    fn missing_imports(&self, store: &Store, frames: u64) -> Vec<(PartitionId, i64)> {
+        let is_there = |id: PartitionId, next: i64, staged_before: u64| {
+            frames >= staged_before && store.bounds(id).is_some_and(|(_, found)| found.0 >= next)
+        };
+        let missing = self.events.iter().filter_map(|(_, event)| match *event {
+            Event::Import {
+                partition,
+                next,
+                staged_before,
+                ..
+            } => (!is_there(partition, next, staged_before)).then_some((partition, next)),
+            _ => None,
+        });
+        missing.collect()
+    }
+
     /// A recovery found so many frames: they count as acknowledged now, and what was staged in later ones is forgotten.
-    pub(super) fn recovered(&mut self, operations: u64, frames: u64) {
+    pub(super) fn recovered(&mut self, operations: u64, frames: u64, store: &Store) {
         self.forget_states();
-        self.events.retain(|(frame, _)| *frame < frames);
+        let mut missing = self.missing_imports(store, frames);
+        // Of a partition that was deleted later.
+        missing.retain(|(id, next)| {
+            !self
+                .recorded
+                .iter()
+                .any(|(_, known, end)| (known, end) == (id, next))
+        });
+        self.events.retain(|(frame, event)| match event {
+            Event::Import { partition, next, .. } => !missing.contains(&(*partition, *next)),
+            _ => *frame < frames,
+        });
         self.acknowledge(operations, frames);
     }
 
@@ -125,12 +193,19 @@ impl History {
 
     /// What there is after `frames` frames.
     pub(super) fn state_after(&self, frames: u64) -> Rc<State> {
-        let replay = || Rc::new(replay(self.events.iter().filter(|(frame, _)| *frame < frames)));
+        let replay = || Rc::new(self.replay(frames, &[]));
         self.states
             .borrow_mut()
             .entry(frames)
             .or_insert_with(replay)
             .clone()
+    }
+
+    fn replay(&self, frames: u64, missing: &[(PartitionId, i64)]) -> State {
+        replay(self.events.iter().filter(|(frame, event)| match event {
+            Event::Import { partition, next, .. } => !missing.contains(&(*partition, *next)),
+            _ => *frame < frames,
+        }))
     }
 
     /// Compares a freshly recovered store with this history; gives back how many frames it has and how many acknowledged
@@ -148,7 +223,12 @@ impl History {
                 "{frames} frames recovered of {staged} written and {acknowledged} acknowledged"
             ));
         }
-        let state = self.state_after(frames);
+        // A checkpoint says what was imported: all of a segment or nothing.
+        let missing = self.missing_imports(store, frames);
+        let state = match missing.is_empty() {
+            true => self.state_after(frames),
+            false => Rc::new(self.replay(frames, &missing)),
+        };
         // One that was cut off wholly may be told of or not.
         let found = || {
             let partitions = recovered.partitions.iter();
@@ -215,12 +295,12 @@ fn check_replay(
     let id = partition.id;
     let state = &partition.state;
     let mut reached = match state.first_chunk::<8>() {
-        Some(next) => i64::from_le_bytes(*next),
-        None if gaps => partition
+        Some(next) if !partition.begun_anew => i64::from_le_bytes(*next),
+        _ if gaps => partition
             .replay
             .first()
             .map_or(partition.next.0, |header| header.base_offset.0),
-        None => 0,
+        _ => 0,
     };
     let vow = |at: usize, found: Option<record::Epoch>| {
         let stated = state.get(at..at + 4).and_then(|bytes| bytes.try_into().ok());
@@ -294,6 +374,21 @@ fn replay<'a>(events: impl Iterator<Item = &'a (u64, Event)>) -> State {
             Event::Base { partition, first } => {
                 let log = state.entry(*partition).or_default();
                 (log.log_start, log.next) = (*first, *first);
+                log.batches.clear();
+            }
+            Event::Import {
+                partition,
+                first,
+                next,
+                batches,
+                ..
+            } => {
+                let log = state.entry(*partition).or_default();
+                if log.next == 0 {
+                    log.log_start = *first;
+                }
+                log.next = *next;
+                log.batches.extend(batches.iter().cloned());
             }
             Event::Close => {}
             Event::Delete { partition } => {

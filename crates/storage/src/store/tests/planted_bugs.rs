@@ -7,9 +7,12 @@ use planted::{Bug, with};
 use super::adoption::trim_what_was_just_adopted;
 use super::compaction_beside::trim_what_a_pass_reads;
 use super::corruption::{Victim, swap_twins};
-use super::crashes::{enumerate, enumerate_compacting, enumerate_replicated, enumerate_returns};
+use super::crashes::{
+    enumerate, enumerate_compacting, enumerate_importing, enumerate_replicated, enumerate_returns,
+};
 use super::cutting::{adopt_what_was_cut, cut_before_the_flush, promise_on_an_empty_partition, replay_a_cut};
 use super::failures::{kill, sweep};
+use super::importing::begin_anew;
 use super::open_segments::damage_every_end;
 use super::read_ahead::read_over_gaps;
 use super::removals::trim_while_a_run_is_written;
@@ -215,6 +218,31 @@ fn batches_carried_in_two_frames_are_caught() {
 #[test]
 fn cut_batches_that_are_replayed_are_caught() {
     panics(Bug::CutBatchReplayed, replay_a_cut);
+}
+
+/// The runs of a replica that gets segments of other nodes, until one of them fails.
+fn imports() -> Result<(), String> {
+    (1..=5).try_for_each(|seed| enumerate_importing(seed, 90, 8).map(|_| ()))
+}
+
+#[test]
+fn an_import_that_is_not_synced_is_caught() {
+    catches(Bug::ImportNotSynced, imports);
+}
+
+#[test]
+fn a_log_that_goes_on_behind_an_import_too_early_is_caught() {
+    catches(Bug::ImportGoneOnWith, imports);
+}
+
+#[test]
+fn an_import_beside_entries_in_the_journal_is_caught() {
+    catches(Bug::ImportBesideJournal, imports);
+}
+
+#[test]
+fn segments_kept_below_a_new_beginning_are_caught() {
+    panics(Bug::SegmentsKeptBelowBase, || begin_anew(50, true));
 }
 
 #[test]

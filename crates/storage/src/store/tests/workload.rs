@@ -17,7 +17,9 @@ use crate::store::{CheckpointJob, LayoutJob, RemovalJob, Store, StoreConfig};
 
 use compacting::Compacting;
 pub(super) use compacting::{CompactionCounts, EAGER, order};
-pub(super) use drawing::{draw, draw_compacting, draw_replicated, draw_returns, with_compaction};
+pub(super) use drawing::{
+    draw, draw_compacting, draw_importing, draw_replicated, draw_returns, with_compaction,
+};
 pub(super) use replicating::Replicate;
 use replicating::Replicating;
 
@@ -79,6 +81,8 @@ pub(super) struct Driver {
     pub(super) errors: usize,
     /// Suffixes that were staged anew.
     pub(super) carries: usize,
+    /// Segments of another node.
+    pub(super) imports: usize,
     /// Journal files that were segments and are the journal's again.
     pub(super) returned_files: usize,
     /// After how many operations of the disk a flush failed.
@@ -107,6 +111,7 @@ impl Driver {
             errors_expected: false,
             errors: 0,
             carries: 0,
+            imports: 0,
             returned_files: 0,
             died_at: None,
         })
@@ -157,6 +162,9 @@ impl Driver {
 
     pub(super) fn append(&mut self, number: u8, value_bytes: usize) {
         let id = self.id(number);
+        if self.store.awaits_checkpoint(id) {
+            return;
+        }
         self.fill += 1;
         let records = 1 + i64::from(number % 3);
         let bytes = match self.history.compacted {
@@ -175,7 +183,8 @@ impl Driver {
     }
 
     fn note(&mut self, event: Event) {
-        self.history.note(self.store.staged_before() - 1, event);
+        self.history
+            .note(self.store.staged_before().saturating_sub(1), event);
     }
 
     fn trim(&mut self, number: u8, eighths: i64) {
@@ -183,6 +192,9 @@ impl Driver {
         let Some((log_start, next)) = self.store.bounds(id) else {
             return;
         };
+        if self.store.awaits_checkpoint(id) {
+            return;
+        }
         let log_start = log_start.0 + (next.0 - log_start.0) * eighths / 8;
         if self
             .with_room(|store| store.trim(id, Offset(log_start)))
@@ -365,6 +377,10 @@ impl Driver {
                 let returning = self.store.returning.file_names().count();
                 let outcome = self.store.checkpointed(job, result);
                 self.returned_files += returning - self.store.returning.file_names().count();
+                if outcome.is_ok() {
+                    self.history
+                        .note_recorded(self.disk.operation_count(), &self.store);
+                }
                 outcome.map_err(|error| error.to_string())
             }
             Job::Removal(job) => {
@@ -398,7 +414,8 @@ impl Driver {
         let (frames, _) = self
             .history
             .check(&mut store, &recovered, self.history.acknowledged())?;
-        self.history.recovered(self.disk.operation_count(), frames);
+        self.history
+            .recovered(self.disk.operation_count(), frames, &store);
         self.store = store;
         self.died_at = None;
         // Opened but empty ones are not remembered.

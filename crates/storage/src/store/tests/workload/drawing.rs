@@ -71,18 +71,37 @@ pub(in super::super) fn draw_replicated(seed: u64, count: usize) -> Vec<Op> {
         true => draw_returns(seed, count),
         false => draw(seed, count),
     };
+    let kind = |random: &mut SeededRandom| match random.below(12) {
+        0..3 => Replicate::Hold,
+        3..5 => Replicate::Cut,
+        5..7 => Replicate::Accept,
+        7 => Replicate::Promise,
+        8..10 => Replicate::Copy,
+        10 => Replicate::Begin,
+        _ => Replicate::Witness,
+    };
+    with_replicas(seed, ops, kind)
+}
+
+/// The steps of `draw`, with those of replicas among them that get segments of other nodes and begin anew.
+pub(in super::super) fn draw_importing(seed: u64, count: usize) -> Vec<Op> {
+    let kind = |random: &mut SeededRandom| match random.below(12) {
+        0..4 => Replicate::Import,
+        4 => Replicate::Hold,
+        5 => Replicate::Cut,
+        6 => Replicate::Accept,
+        7 => Replicate::Promise,
+        8..10 => Replicate::Copy,
+        _ => Replicate::BeginAnew,
+    };
+    with_replicas(seed, draw(seed, count), kind)
+}
+
+fn with_replicas(seed: u64, ops: Vec<Op>, kind: impl Fn(&mut SeededRandom) -> Replicate) -> Vec<Op> {
     let mut random = SeededRandom::new(seed ^ 0x7e);
     let replicate = |random: &mut SeededRandom| Op::Replicate {
         partition: random.below(u64::from(PARTITIONS)) as u8,
-        what: match random.below(12) {
-            0..3 => Replicate::Hold,
-            3..5 => Replicate::Cut,
-            5..7 => Replicate::Accept,
-            7 => Replicate::Promise,
-            8..10 => Replicate::Copy,
-            10 => Replicate::Begin,
-            _ => Replicate::Witness,
-        },
+        what: kind(random),
         eighths: random.below(9) as u8,
     };
     ops.into_iter()

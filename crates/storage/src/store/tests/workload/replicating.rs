@@ -8,7 +8,9 @@ use record::{BatchBuilder, Compression, Epoch, Offset, PartitionId};
 use super::{Driver, Event, partition};
 use crate::checksum::DirectoryId;
 use crate::journal::frame::Witness;
+use crate::partition::PartitionLog;
 use crate::store::CheckpointJob;
+use crate::store::tests::importing::{donate, receive};
 use crate::store::tests::rig::rolling;
 
 #[derive(Debug, Clone, Copy)]
@@ -20,7 +22,12 @@ pub(in super::super) enum Replicate {
     Promise,
     /// Appends a batch as another node wrote it, now and then behind a gap, or one that ends a transaction.
     Copy,
+    /// Has an empty log begin elsewhere.
     Begin,
+    /// Gives a log up for one that begins higher up.
+    BeginAnew,
+    /// Takes over a segment of another node, or begins to.
+    Import,
     Witness,
 }
 
@@ -82,7 +89,10 @@ impl Driver {
         self.store.open_partition(id, rolling(id));
         self.replicating.epoch += 1;
         let epoch = self.replicating.epoch;
+        let is_closed = self.store.awaits_checkpoint(id);
         match what {
+            Replicate::Cut | Replicate::Accept | Replicate::Copy | Replicate::BeginAnew if is_closed => {}
+            Replicate::Import => self.import(id, eighths),
             Replicate::Hold if self.replicating.held.contains(&id) => self.release(id),
             Replicate::Hold => {
                 self.replicating.held.insert(id);
@@ -100,15 +110,16 @@ impl Driver {
             Replicate::Begin => {
                 let log = &self.store.partitions[&id];
                 let is_empty = log.next == 0 && log.cuts_before == 0;
-                let first = 500 + eighths;
-                if is_empty
-                    && self
-                        .with_room(|store| store.begin_at(id, Offset(first)))
-                        .is_some()
-                {
-                    self.note(Event::Base { partition: id, first });
+                if is_empty {
+                    self.begin_at(id, |_| 500 + eighths);
                 }
             }
+            // Now and then where the log ends, or before what is not committed.
+            Replicate::BeginAnew => self.begin_at(id, |log| match eighths {
+                0 => log.committed.max(1),
+                1 => log.next.max(1),
+                _ => log.next + 100 * eighths,
+            }),
             Replicate::Witness => {
                 let witness = Witness {
                     node: 3,
@@ -150,6 +161,53 @@ impl Driver {
                 accepted: epoch,
             });
         }
+    }
+
+    fn begin_at(&mut self, id: PartitionId, first: impl Fn(&PartitionLog) -> i64) {
+        let begun = self.with_room(|store| {
+            let first = first(&store.partitions[&id]);
+            store.begin_at(id, Offset(first)).map(|_| first)
+        });
+        if let Some(first) = begun {
+            self.note(Event::Base { partition: id, first });
+        }
+    }
+
+    /// Takes over a segment of another node; now and then the other node goes away before its end.
+    fn import(&mut self, id: PartitionId, eighths: i64) {
+        self.fill += 1;
+        let begin = |driver: &mut Driver| {
+            let next = driver.store.bounds(id).expect("it was opened").1.0;
+            let first = if next == 0 { 300 * (eighths % 2) } else { next };
+            let donation = donate(id, first, driver.fill);
+            let begun = driver.store.begin_import(id, &donation.offer, Some(Epoch(4)));
+            begun.map(|import| (import, donation))
+        };
+        let begun = begin(self).or_else(|_| {
+            self.release_all();
+            self.store.begin_overdue_layout();
+            self.settle();
+            begin(self)
+        });
+        let Ok((mut import, donation)) = begun else {
+            return;
+        };
+        if eighths == 7 {
+            return match import.write(&donation.file[..4096]) {
+                Ok(()) => import.abandon(),
+                Err(error) => panic!("{error}"),
+            };
+        }
+        let file = receive(import, &donation.file).expect("it is sound, and the disk works");
+        self.store.imported(file).expect("it is known");
+        self.imports += 1;
+        self.note(Event::Import {
+            partition: id,
+            first: donation.offer.first.0,
+            next: donation.offer.next.0,
+            batches: donation.batches,
+            staged_before: self.store.staged_before(),
+        });
     }
 
     fn copy(&mut self, id: PartitionId, eighths: i64) {
