@@ -2,8 +2,8 @@
 //!
 //! It only asks, and asks little: the node's metrics over HTTP, and consumer groups by Kafka's protocol.
 
+mod dashboard;
 mod exposition;
-mod frame;
 mod growth;
 mod latency;
 mod observer;

@@ -3,95 +3,119 @@
 //! A look that fails is said on the screen, and the next one is tried: a node that is started again is watched on.
 
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
+use ratatui::crossterm::event::{self, KeyCode, KeyEvent, KeyModifiers};
 
 use super::Watch;
-use super::frame::Frame;
-use super::terminal::{Terminal, Wish, give_back_on_panic};
+use super::dashboard::Dashboard;
+use super::terminal::{Screen, Terminal, give_back_on_panic};
 use super::view::View;
 use crate::signals::{self, Watched};
 
-/// How long news may wait before they are drawn.
-const TURN: Duration = Duration::from_millis(50);
 /// How long the watcher waits after a look that failed.
 const PAUSE: Duration = Duration::from_secs(1);
-/// What Ctrl-C types where the terminal makes no signal of it.
-const INTERRUPT: u8 = 3;
+/// How much may have happened that is not drawn yet.
+const EVENTS_MAX: usize = 16;
+
+/// Something to draw, or a reason to end.
+enum Event {
+    /// What was seen at the node, or why nothing was.
+    Seen(Box<Result<View, String>>),
+    Key(KeyEvent),
+    Resized,
+    /// A signal asks for the end, or the terminal is gone.
+    End,
+}
 
 /// Watches until the user has seen enough.
 pub(super) fn run(watch: Watch, http: &str) -> Result<()> {
-    let news = look_for_ever(watch)?;
     let cannot = "this terminal cannot be drawn on; --once prints text";
     let terminal = Arc::new(Terminal::open().context(cannot)?);
-    let (give, wishes) = channel();
+    let (give, events) = sync_channel(EVENTS_MAX);
     // Before it is taken: from then on nothing may end this process without giving it back.
     give_back_on_panic(terminal.clone());
     watch_signals(terminal.clone(), give.clone())?;
-    let taken = terminal.take().and_then(|()| terminal.listen(give));
-    let shown = taken
-        .context(cannot)
-        .and_then(|()| show(&news, &wishes, &terminal, Frame::new(http)));
+    let shown = terminal.take().context(cannot).and_then(|screen| {
+        start("keys", give.clone(), listen)?;
+        start("watcher", give, |give| look_for_ever(watch, &give))?;
+        show(screen, &events, Dashboard::new(http))
+    });
     terminal.give_back();
     shown
 }
 
-/// The first signal ends the view in order, the next one ends the process at once.
-fn watch_signals(terminal: Arc<Terminal>, give: Sender<Wish>) -> Result<()> {
-    let tell = move |_| give.send(Wish::End).is_ok();
+/// The first signal ends the view in order, the next one ends the process at once; so does the first where events wait in vain,
+/// as on a terminal that takes nothing.
+fn watch_signals(terminal: Arc<Terminal>, give: SyncSender<Event>) -> Result<()> {
+    let tell = move |_| give.try_send(Event::End).is_ok();
     signals::watch(Watched::AskedOrAlone, tell, move || terminal.give_back())
 }
 
-type News = Result<View, String>;
-
-/// Looks on a thread of its own until nobody takes what it sees.
-fn look_for_ever(mut watch: Watch) -> Result<Receiver<News>> {
-    let (give, take) = sync_channel(1);
-    let look = move || {
-        loop {
-            let seen = watch.next().map_err(|error| error.to_string());
-            let failed = seen.is_err();
-            if give.send(seen).is_err() {
-                return;
-            }
-            if failed {
-                thread::sleep(PAUSE);
-            }
-        }
-    };
-    let thread = thread::Builder::new().name("watcher".to_owned()).spawn(look);
-    thread.context("a thread that watches could not be started")?;
-    Ok(take)
+/// Runs `work` on a thread of its own.
+fn start(
+    name: &str,
+    give: SyncSender<Event>,
+    work: impl FnOnce(SyncSender<Event>) + Send + 'static,
+) -> Result<()> {
+    let thread = thread::Builder::new().name(name.to_owned());
+    let started = thread.spawn(move || work(give));
+    started.with_context(|| format!("the thread {name:?} could not be started"))?;
+    Ok(())
 }
 
-/// Draws whenever there is something new, until that is enough.
-fn show(news: &Receiver<News>, wishes: &Receiver<Wish>, terminal: &Terminal, mut frame: Frame) -> Result<()> {
-    let mut drawn_size = None;
+/// Looks until nobody takes what is seen.
+fn look_for_ever(mut watch: Watch, give: &SyncSender<Event>) {
     loop {
-        let size = terminal.size();
-        let mut changed = drawn_size != Some(size);
-        match news.try_recv() {
-            Ok(seen) => changed |= frame.take(seen),
-            Err(TryRecvError::Empty) => {}
-            Err(TryRecvError::Disconnected) => bail!("the thread that watches has ended"),
+        let seen = watch.next().map_err(|error| error.to_string());
+        let failed = seen.is_err();
+        if give.send(Event::Seen(Box::new(seen))).is_err() {
+            return;
         }
-        if changed {
-            let drawn = terminal.draw(&frame.lines(size.0, size.1));
-            drawn.context("the terminal cannot be drawn on")?;
-            drawn_size = Some(size);
-        }
-        match wishes.recv_timeout(TURN) {
-            Ok(Wish::Key(b'q' | INTERRUPT) | Wish::End) | Err(RecvTimeoutError::Disconnected) => {
-                return Ok(());
-            }
-            Ok(Wish::Key(b'p' | b' ')) => {
-                frame.toggle_pause();
-                drawn_size = None;
-            }
-            Ok(Wish::Key(_)) | Err(RecvTimeoutError::Timeout) => {}
+        if failed {
+            thread::sleep(PAUSE);
         }
     }
+}
+
+/// Hands on what the terminal tells, until it is gone.
+///
+/// On some terminals that are gone crossterm reads without end; then a signal or a picture that cannot be drawn is the end.
+fn listen(give: SyncSender<Event>) {
+    loop {
+        let event = match event::read() {
+            Ok(event::Event::Key(key)) => Event::Key(key),
+            Ok(event::Event::Resize(..)) => Event::Resized,
+            Ok(_) => continue,
+            Err(_) => Event::End,
+        };
+        let is_last = matches!(event, Event::End);
+        if give.send(event).is_err() || is_last {
+            return;
+        }
+    }
+}
+
+/// Draws whenever something happens, until that is enough.
+fn show(mut screen: Screen, events: &Receiver<Event>, mut dashboard: Dashboard) -> Result<()> {
+    loop {
+        let drawn = screen.draw(|frame| frame.render_widget(&dashboard, frame.area()));
+        drawn.context("the terminal cannot be drawn on")?;
+        match events.recv() {
+            Ok(Event::Seen(seen)) => dashboard.take(*seen),
+            Ok(Event::Key(key)) if is_end(key) => return Ok(()),
+            Ok(Event::Key(key)) if matches!(key.code, KeyCode::Char('p' | ' ')) => dashboard.toggle_pause(),
+            Ok(Event::Key(_) | Event::Resized) => {}
+            Ok(Event::End) | Err(_) => return Ok(()),
+        }
+    }
+}
+
+/// Whether a key ends the view: `q`, or Ctrl-C, of which a terminal that is taken makes no signal.
+fn is_end(key: KeyEvent) -> bool {
+    let is_control = key.modifiers.contains(KeyModifiers::CONTROL);
+    key.code == KeyCode::Char('q') || (is_control && key.code == KeyCode::Char('c'))
 }
