@@ -1,8 +1,8 @@
 //! A bit of a stored file that turns while its node is down, and later turns back: what is damaged is not lost.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use platform::disk::{BLOCK_BYTES, Operation, OperationKind, SimulatedDisk};
+use platform::disk::{Operation, OperationKind, SimulatedDisk};
 use platform::random::SeededRandom;
 
 /// What is written last: the frames that a journal ends with, of each of two.
@@ -20,7 +20,7 @@ impl Damage {
     /// Turns a bit of what was written to a journal or a segment, often one of what was written last; `None` if there is none.
     pub(crate) fn draw(disk: &SimulatedDisk, random: &mut SeededRandom) -> Option<Damage> {
         let mut written = disk.operations();
-        written.retain(|operation| is_of_records(operation) && disk.file_bytes(&operation.path).is_some());
+        written.retain(|operation| is_of_records(operation) && disk.file_length(&operation.path).is_some());
         let least = match random.chance(1, 2) {
             true => written.len().saturating_sub(LAST_WRITES),
             false => 0,
@@ -33,16 +33,16 @@ impl Damage {
             ..
         } = written.into_iter().nth(chosen as usize)?;
         let bit = (position + random.below(length)) * 8 + random.below(8);
-        let before = block_of(disk, &path, bit)?;
+        let before = disk.block_of(&path, bit / 8)?;
         disk.flip_bit(&path, bit);
-        let block = block_of(disk, &path, bit)?;
+        let block = disk.block_of(&path, bit / 8)?;
         assert_ne!(before, block, "a bit has turned");
         Some(Damage { path, bit, block })
     }
 
     /// Turns the bit back, if nothing was written over it since.
     pub(crate) fn repair(self, disk: &SimulatedDisk) {
-        if block_of(disk, &self.path, self.bit).as_ref() == Some(&self.block) {
+        if disk.block_of(&self.path, self.bit / 8).as_ref() == Some(&self.block) {
             disk.flip_bit(&self.path, self.bit);
         }
     }
@@ -59,11 +59,4 @@ fn is_of_records(operation: &Operation) -> bool {
     let extension = operation.path.extension();
     let holds_records = extension.is_some_and(|extension| extension == "journal" || extension == "segment");
     is_write && holds_records && operation.length > 0
-}
-
-fn block_of(disk: &SimulatedDisk, path: &Path, bit: u64) -> Option<Vec<u8>> {
-    let bytes = disk.file_bytes(path)?;
-    let begin = bit as usize / 8 / BLOCK_BYTES * BLOCK_BYTES;
-    let block = bytes.get(begin..(begin + BLOCK_BYTES).min(bytes.len()))?;
-    Some(block.to_vec())
 }

@@ -26,6 +26,7 @@ use self::content::Content;
 use self::crash::Inheritance;
 use self::model::Remains;
 use self::state::{About, State};
+use crate::disk::BLOCK_BYTES;
 
 /// A simulated disk.
 #[derive(Clone)]
@@ -242,6 +243,23 @@ impl SimulatedDisk {
         let state = self.state();
         let content = state.content(state.file(path).ok()?);
         Some(content.read(0, content.length() as usize))
+    }
+
+    /// The length of a file as the process sees it; none if there is no such file.
+    pub fn file_length(&self, path: &Path) -> Option<u64> {
+        let state = self.state();
+        let file = state.file(path).ok()?;
+        Some(state.content(file).length())
+    }
+
+    /// The block of a file that holds a byte, as the process sees it; none if there is no such byte.
+    pub fn block_of(&self, path: &Path, byte: u64) -> Option<Vec<u8>> {
+        let state = self.state();
+        let content = state.content(state.file(path).ok()?);
+        let block = BLOCK_BYTES as u64;
+        let begin = byte / block * block;
+        let end = (begin + block).min(content.length());
+        (byte < end).then(|| content.read(begin, (end - begin) as usize))
     }
 
     /// All files as the process sees them, sorted.

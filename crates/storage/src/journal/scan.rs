@@ -34,8 +34,9 @@ use crate::fault::{Doing, Fault};
 
 pub(crate) use survey::survey;
 
-/// How much is read at a time; frames that are larger are read whole.
-const WINDOW_BYTES: usize = 1 << 20;
+/// How much is read ahead at first, for most looks at a file find nothing, and at most; frames that are larger are read whole.
+const WINDOW_BYTES_MIN: usize = 64 << 10;
+const WINDOW_BYTES_MAX: usize = 1 << 20;
 /// Sequences that no journal comes near; what is added to them never overflows.
 const SEQUENCE_MAX: u64 = i64::MAX as u64;
 /// Where a file's first frame stands.
@@ -366,9 +367,8 @@ impl<'a> Scan<'a> {
             return Ok(None);
         }
         if window.bytes.is_empty() || position < window.position || position + length as u64 > window.end() {
-            let wanted = WINDOW_BYTES
-                .max(length)
-                .min((file.file_bytes - position) as usize);
+            let ahead = (4 * window.bytes.len()).clamp(WINDOW_BYTES_MIN, WINDOW_BYTES_MAX);
+            let wanted = ahead.max(length).min((file.file_bytes - position) as usize);
             *window = Window {
                 position,
                 bytes: self.read(&*file.file, &file.name, position, wanted)?,

@@ -85,16 +85,15 @@ impl Content {
             position + length as u64 <= self.length,
             "the caller has checked the range"
         );
-        let mut bytes = vec![0; length];
-        let mut done = 0;
-        while done < length {
-            let at = position + done as u64;
+        let mut bytes = Vec::with_capacity(length);
+        while bytes.len() < length {
+            let at = position + bytes.len() as u64;
             let inside = (at % BLOCK) as usize;
-            let count = (BLOCK_BYTES - inside).min(length - done);
-            if let Block::Data(data) = &self.blocks[(at / BLOCK) as usize] {
-                bytes[done..done + count].copy_from_slice(&data[inside..inside + count]);
+            let count = (BLOCK_BYTES - inside).min(length - bytes.len());
+            match &self.blocks[(at / BLOCK) as usize] {
+                Block::Data(data) => bytes.extend_from_slice(&data[inside..inside + count]),
+                Block::Hole | Block::Zeros => bytes.resize(bytes.len() + count, 0),
             }
-            done += count;
         }
         bytes
     }

@@ -119,8 +119,9 @@ impl Scan<'_> {
             std::iter::once((last, found.files.position)).chain(idle.iter().map(|file| (file, FIRST_FRAME)));
         let mut mended = None;
         for (index, (file, position)) in places.enumerate() {
-            found.cut_bytes += self.torn_bytes(file, position, found.next_frame, &mut Window::default())?;
-            if let Some((header, frame)) = self.mended_frame(file, position, found.next_frame)? {
+            let mut window = Window::default();
+            found.cut_bytes += self.torn_bytes(file, position, found.next_frame, &mut window)?;
+            if let Some((header, frame)) = self.mended_frame(file, position, found.next_frame, &mut window)? {
                 mended = Some((index, position, header, frame));
                 break;
             }
@@ -146,9 +147,9 @@ impl Scan<'_> {
         file: &JournalFile,
         position: u64,
         expected: u64,
+        window: &mut Window,
     ) -> Result<Option<(FrameHeader, Bytes)>, Fault> {
-        let mut window = Window::default();
-        let Some(block) = self.window(file, position, BLOCK_BYTES, &mut window)? else {
+        let Some(block) = self.window(file, position, BLOCK_BYTES, window)? else {
             return Ok(None);
         };
         let is_wanted =
@@ -156,7 +157,7 @@ impl Scan<'_> {
         let Some(header) = mend_header(&block, &self.frames_of(file)).filter(is_wanted) else {
             return Ok(None);
         };
-        let frame = self.window(file, position, header.frame_bytes(), &mut window)?;
+        let frame = self.window(file, position, header.frame_bytes(), window)?;
         Ok(frame.and_then(|frame| mend(&frame, &self.frames_of(file))))
     }
 }
