@@ -180,9 +180,9 @@ impl SimulatedDisk {
         self.state().faults.clear();
     }
 
-    /// Ends a `NoSpace` that holds until lifted.
+    /// Ends a `NoSpace` that holds until lifted, be it still to come.
     pub fn lift_no_space(&self) {
-        self.state().faults.full = false;
+        self.state().faults.lift_no_space();
     }
 
     /// Limits the room for data, counted in blocks that were ever written; names take none. `None` for no limit.
@@ -242,7 +242,7 @@ impl SimulatedDisk {
     pub fn file_bytes(&self, path: &Path) -> Option<Vec<u8>> {
         let state = self.state();
         let content = state.content(state.file(path).ok()?);
-        Some(content.read(0, content.length() as usize))
+        Some(content.read(0, content.length() as usize).into())
     }
 
     /// The length of a file as the process sees it; none if there is no such file.
@@ -259,7 +259,7 @@ impl SimulatedDisk {
         let block = BLOCK_BYTES as u64;
         let begin = byte / block * block;
         let end = (begin + block).min(content.length());
-        (byte < end).then(|| content.read(begin, (end - begin) as usize))
+        (byte < end).then(|| content.read(begin, (end - begin) as usize).into())
     }
 
     /// All files as the process sees them, sorted.

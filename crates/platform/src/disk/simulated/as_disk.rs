@@ -65,7 +65,7 @@ impl Disk for SimulatedDisk {
         state.look(OperationKind::ReadWhole, path)?;
         let content = state.content(state.file(path)?);
         match usize::try_from(content.length()) {
-            Ok(length) if length <= bytes_max => Ok(content.read(0, length)),
+            Ok(length) if length <= bytes_max => Ok(content.read(0, length).into()),
             _ => {
                 let message = format!("{} is longer than {bytes_max} bytes", path.display());
                 Err(io::Error::new(io::ErrorKind::InvalidData, message))

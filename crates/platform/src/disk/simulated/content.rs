@@ -1,18 +1,34 @@
-//! The bytes of one simulated file, kept by block so that copies of a whole disk are cheap.
+//! The bytes of one simulated file, kept by block so that copies of a whole disk are cheap. A block that was written whole is a part of
+//! what was written: the view of the process, the platter and the disks that crashes leave share it.
 //!
 //! A hole and a written zero read alike but differ in what they cost: writing into a hole needs room on the disk.
 
-use std::sync::Arc;
+use bytes::Bytes;
 
 use crate::disk::BLOCK_BYTES;
 
 const BLOCK: u64 = BLOCK_BYTES as u64;
+/// What a range without data reads as. Most of a journal file is such a range when a node starts, and need not be copied.
+static ZEROS: [u8; 1 << 20] = [0; 1 << 20];
 
 #[derive(Debug, Clone)]
 enum Block {
     Hole,
     Zeros,
-    Data(Arc<[u8; BLOCK_BYTES]>),
+    /// As long as a block.
+    Data(Bytes),
+}
+
+impl Block {
+    /// Changes a part of the block, in a copy: others may share what it was.
+    fn change(&mut self, change: impl FnOnce(&mut [u8])) {
+        let mut bytes = match self {
+            Block::Data(bytes) => bytes.to_vec(),
+            Block::Hole | Block::Zeros => vec![0; BLOCK_BYTES],
+        };
+        change(&mut bytes);
+        *self = Block::Data(bytes.into());
+    }
 }
 
 /// The content of a file: `blocks` covers `[0, length)`; what lies behind the length in the last block is zero.
@@ -43,15 +59,15 @@ impl Content {
         self.length = length;
         let kept = (length % BLOCK) as usize;
         if kept > 0
-            && let Some(Block::Data(data)) = self.blocks.last_mut()
+            && let Some(block @ Block::Data(_)) = self.blocks.last_mut()
         {
             // What was cut off must not come back when the file grows again.
-            Arc::make_mut(data)[kept..].fill(0);
+            block.change(|bytes| bytes[kept..].fill(0));
         }
     }
 
     /// Writes at any alignment, growing as needed.
-    pub(super) fn write(&mut self, position: u64, bytes: &[u8]) {
+    pub(super) fn write(&mut self, position: u64, bytes: &Bytes) {
         self.grow(position + bytes.len() as u64);
         let mut done = 0;
         while done < bytes.len() {
@@ -59,11 +75,10 @@ impl Content {
             let inside = (at % BLOCK) as usize;
             let count = (BLOCK_BYTES - inside).min(bytes.len() - done);
             let block = &mut self.blocks[(at / BLOCK) as usize];
-            if !matches!(block, Block::Data(_)) {
-                *block = Block::Data(Arc::new([0; BLOCK_BYTES]));
-            }
-            if let Block::Data(data) = block {
-                Arc::make_mut(data)[inside..inside + count].copy_from_slice(&bytes[done..done + count]);
+            let part = bytes.slice(done..done + count);
+            match count {
+                BLOCK_BYTES => *block = Block::Data(part),
+                _ => block.change(|old| old[inside..inside + count].copy_from_slice(&part)),
             }
             done += count;
         }
@@ -80,11 +95,14 @@ impl Content {
     }
 
     /// The bytes of a range inside the file.
-    pub(super) fn read(&self, position: u64, length: usize) -> Vec<u8> {
+    pub(super) fn read(&self, position: u64, length: usize) -> Bytes {
         assert!(
             position + length as u64 <= self.length,
             "the caller has checked the range"
         );
+        if length <= ZEROS.len() && self.is_zero(position / BLOCK * BLOCK, position % BLOCK + length as u64) {
+            return Bytes::from_static(&ZEROS[..length]);
+        }
         let mut bytes = Vec::with_capacity(length);
         while bytes.len() < length {
             let at = position + bytes.len() as u64;
@@ -92,10 +110,10 @@ impl Content {
             let count = (BLOCK_BYTES - inside).min(length - bytes.len());
             match &self.blocks[(at / BLOCK) as usize] {
                 Block::Data(data) => bytes.extend_from_slice(&data[inside..inside + count]),
-                Block::Hole | Block::Zeros => bytes.resize(bytes.len() + count, 0),
+                Block::Hole | Block::Zeros => bytes.extend_from_slice(&ZEROS[..count]),
             }
         }
-        bytes
+        bytes.into()
     }
 
     /// Whether a block-aligned range holds no data; beyond the end there is none.
@@ -130,6 +148,6 @@ impl Content {
 
     pub(super) fn flip_bit(&mut self, bit: u64) {
         let flipped = self.read(bit / 8, 1)[0] ^ (1 << (bit % 8));
-        self.write(bit / 8, &[flipped]);
+        self.write(bit / 8, &Bytes::copy_from_slice(&[flipped]));
     }
 }

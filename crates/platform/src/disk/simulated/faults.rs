@@ -136,6 +136,12 @@ impl FaultPlan {
         self.full = false;
     }
 
+    pub(super) fn lift_no_space(&mut self) {
+        self.full = false;
+        let lasts = |kind: &FaultKind| matches!(kind, FaultKind::NoSpace { until_lifted: true });
+        self.at.retain(|_, kind| !lasts(kind));
+    }
+
     /// Counts a call and says what becomes of it.
     pub(super) fn judge(&mut self, kind: OperationKind, path: &Path, position: u64, length: u64) -> Verdict {
         if kind.is_read() && !self.counts_reads {

@@ -84,7 +84,7 @@ impl File for SimulatedFile {
                 let message = format!("the file ends before {length} bytes at {position}");
                 Err(io::Error::new(io::ErrorKind::UnexpectedEof, message))
             }
-            Some(_) => Ok(Bytes::from(content.read(position, length))),
+            Some(_) => Ok(content.read(position, length)),
         }
     }
 

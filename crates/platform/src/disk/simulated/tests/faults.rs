@@ -116,6 +116,10 @@ fn no_space_holds_for_one_call_or_until_lifted() {
     disk.lift_no_space();
     disk.replace(Path::new("m"), b"new").expect("room again");
     assert_eq!(text(&disk, "a"), "r");
+    disk.fail_operation(disk.call_count(), FaultKind::NoSpace { until_lifted: true });
+    disk.lift_no_space();
+    disk.replace(Path::new("m"), b"newer")
+        .expect("it was lifted before it came");
 }
 
 #[test]
