@@ -183,7 +183,7 @@ pub(crate) enum EntryKind {
     Accept,
     /// Promises to append nothing of an older epoch than `epoch`.
     Promise,
-    /// Has a log in which nothing was written begin at `first`.
+    /// Gives up all that a log has, and has it begin at `first`.
     Base,
     /// Says how far another node's journal was durable. It is of no partition: see `Witness`.
     Witness,

@@ -8,11 +8,11 @@ use platform::disk::{Disk, SimulatedDisk};
 use record::ClusterId;
 
 use super::history::History;
-use super::rig::{Rig, config, copy, open, open_as, partition, read_all, write_file};
-use super::workload::{Driver, draw};
+use super::rig::{Rig, config, copy, open, open_as, partition, read_all, read_log, write_file};
+use super::workload::{Driver, Op, Replicate, draw, draw_replicated};
 use crate::checksum::{DirectoryId, JournalIdentity};
 use crate::fault::Fault;
-use crate::inspect::{FrameListing, list_frames};
+use crate::inspect::{EntryListing, FrameListing, list_frames};
 use crate::store::{ReadError, StoreConfig};
 
 /// A disk with all kinds of files on it, everything acknowledged, and what it holds.
@@ -62,6 +62,45 @@ impl Victim {
         }
     }
 
+    /// One of a replica. At the end the journal has an entry of each kind, and the checkpoint a partition that is empty but for its vows.
+    fn replica(seed: u64, steps: usize) -> Victim {
+        let disk = SimulatedDisk::new();
+        let mut ops = draw_replicated(seed, steps);
+        let replicate = |partition, what, eighths| Op::Replicate {
+            partition,
+            what,
+            eighths,
+        };
+        ops.push(Op::Delete { partition: 3 });
+        ops.push(replicate(3, Replicate::Promise, 0));
+        let mut driver = Driver::for_ops(&disk, config(), &ops).expect("nothing is wrong with the disk");
+        driver.run(&ops);
+        driver.release_all();
+        driver.settle();
+        let kinds = [
+            replicate(1, Replicate::Hold, 0),
+            replicate(1, Replicate::Copy, 1),
+            replicate(1, Replicate::Copy, 2),
+            replicate(1, Replicate::Copy, 7),
+            replicate(1, Replicate::Cut, 6),
+            replicate(1, Replicate::Accept, 7),
+            replicate(0, Replicate::Promise, 0),
+            replicate(2, Replicate::BeginAnew, 3),
+            replicate(0, Replicate::Witness, 0),
+            Op::Trim {
+                partition: 0,
+                eighths: 8,
+            },
+        ];
+        driver.run(&kinds);
+        driver.prepare();
+        driver.flush_all();
+        Victim {
+            disk: copy(&disk),
+            history: driver.history,
+        }
+    }
+
     fn paths(&self, extension: &str) -> Vec<PathBuf> {
         let ends = |path: &PathBuf| path.extension().is_some_and(|found| found == extension);
         self.disk.paths().into_iter().filter(ends).collect()
@@ -81,8 +120,8 @@ impl Victim {
         let disk = copy(&self.disk);
         damage(&disk);
         let state = self.history.state_after(self.history.frames());
-        let mut store = match open(&disk) {
-            Ok((store, _)) => store,
+        let (mut store, recovered) = match open(&disk) {
+            Ok(opened) => opened,
             Err(fault) => {
                 outcomes.refused += 1;
                 return check_names(&fault, blamed);
@@ -95,6 +134,7 @@ impl Victim {
                 self.history.frames()
             ));
         }
+        self.history.check_recovered(&recovered, &state)?;
         let found_before = outcomes.found;
         for (id, expected) in state.iter() {
             if store.bounds(*id).map(|(first, next)| (first.0, next.0))
@@ -102,7 +142,7 @@ impl Victim {
             {
                 return Err(format!("{id} has other bounds"));
             }
-            match read_all(&mut store, *id, 100_000) {
+            match read_log(&mut store, *id, 100_000, self.history.replicated) {
                 Ok(bytes) if bytes == expected.bytes() => {}
                 Ok(_) => return Err(format!("wrong bytes of {id} are served")),
                 Err(ReadError::Fault(fault)) => {
@@ -242,6 +282,30 @@ fn a_turned_bit_in_a_segment_is_reported() {
 }
 
 #[test]
+fn a_turned_bit_in_a_replicas_journal_is_reported_or_mended() {
+    let victim = Victim::replica(11, 110);
+    let entries: Vec<EntryListing> = victim
+        .frames()
+        .into_iter()
+        .flat_map(|frame| frame.entries)
+        .collect();
+    let has = |kind: fn(&EntryListing) -> bool| entries.iter().any(kind);
+    assert!(
+        has(|entry| matches!(entry, EntryListing::Batch { aborts: Some(_), .. }))
+            && has(|entry| matches!(entry, EntryListing::Accept { epoch: None, .. }))
+            && has(|entry| matches!(entry, EntryListing::Accept { epoch: Some(_), .. }))
+            && has(|entry| matches!(entry, EntryListing::Promise { .. }))
+            && has(|entry| matches!(entry, EntryListing::Base { .. }))
+            && has(|entry| matches!(entry, EntryListing::Witness(_)))
+            && has(|entry| matches!(entry, EntryListing::Trim { .. })),
+        "each kind is there: {entries:?}"
+    );
+    let outcomes = victim.turn_journal_bits(23).unwrap_or_else(|why| panic!("{why}"));
+    eprintln!("bits of a replica's journal turned: {outcomes:?}");
+    assert!(outcomes.refused > 300 && outcomes.untouched > 300);
+}
+
+#[test]
 #[ignore = "takes minutes, and hours without an optimizing compiler; for changes to what is stored"]
 fn a_turned_bit_in_every_byte_of_many_files_is_reported_or_mended() {
     let (mut journals, mut segments) = (0, 0);
@@ -263,9 +327,7 @@ fn a_turned_bit_in_every_byte_of_many_files_is_reported_or_mended() {
     eprintln!("counted: {journals} turned bits of journals, {segments} of segments");
 }
 
-#[test]
-fn every_turned_bit_in_a_checkpoint_is_reported() {
-    let victim = Victim::new(13, 130);
+fn turn_every_bit_of_the_checkpoint(victim: &Victim) {
     let mut outcomes = Outcomes::default();
     for path in victim.paths("checkpoint") {
         for bit in 0..8 * victim.length(&path) {
@@ -276,6 +338,12 @@ fn every_turned_bit_in_a_checkpoint_is_reported() {
     }
     eprintln!("bits of checkpoints turned: {outcomes:?}");
     assert!(outcomes.refused > 1_000 && outcomes.untouched == 0 && outcomes.found == 0);
+}
+
+#[test]
+fn every_turned_bit_in_a_checkpoint_is_reported() {
+    turn_every_bit_of_the_checkpoint(&Victim::new(13, 130));
+    turn_every_bit_of_the_checkpoint(&Victim::replica(13, 110));
 }
 
 #[test]

@@ -229,6 +229,16 @@ impl History {
             true => self.state_after(frames),
             false => Rc::new(self.replay(frames, &missing)),
         };
+        self.check_recovered(recovered, &state)?;
+        let compared = match self.compacted {
+            false => compare_with(store, &state, self.replicated)?,
+            true => compare_compacted(store, &state, &mut self.checked.borrow_mut())?,
+        };
+        Ok((frames, compared))
+    }
+
+    /// Compares what recovery tells of partitions with a state.
+    pub(super) fn check_recovered(&self, recovered: &Recovered, state: &State) -> Result<(), String> {
         // One that was cut off wholly may be told of or not.
         let found = || {
             let partitions = recovered.partitions.iter();
@@ -244,11 +254,7 @@ impl History {
         for (partition, expected) in found().zip(state.values()) {
             check_replay(partition, expected, self.replicated)?;
         }
-        let compared = match self.compacted {
-            false => compare_with(store, &state, self.replicated)?,
-            true => compare_compacted(store, &state, &mut self.checked.borrow_mut())?,
-        };
-        Ok((frames, compared))
+        Ok(())
     }
 }
 

@@ -56,7 +56,7 @@ impl Driver {
         }
     }
 
-    pub(super) fn release_all(&mut self) {
+    pub(in super::super) fn release_all(&mut self) {
         let held = self.replicating.held.clone();
         held.into_iter().for_each(|id| self.release(id));
     }
