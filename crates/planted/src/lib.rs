@@ -60,6 +60,8 @@ bugs! {
     GivenBackBeforeCheckpoint,
     /// A journal file that was a segment is used again while a read of that segment is under way.
     GivenBackWhileRead,
+    /// A journal takes more files than it may have.
+    JournalOutgrown,
     /// A journal file that could not be prepared is neither used nor removed any more.
     UnfitFileForgotten,
     /// Compacted segments are removed before the checkpoint that names those in their place is durable.

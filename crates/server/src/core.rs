@@ -2,6 +2,7 @@
 //! reach it. Everything in here is touched by one thread only.
 
 mod apply;
+mod budgets;
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;

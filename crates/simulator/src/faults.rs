@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use platform::disk::{Applied, FaultKind, OperationKind};
+use platform::disk::{Applied, Call, FaultKind, OperationKind};
 use platform::net::SimulatedNet;
 use platform::random::SeededRandom;
 use tokio::time::Instant;
@@ -45,6 +45,8 @@ const DURABLE_WRITE_FAILS: &str = "durable writes fail";
 const DURABLE_WRITE_FAILS_ONCE: &str = "a durable write fails";
 const OPERATION_FAILS: &str = "disk operation fails";
 const DISK_FULL: &str = "disk full";
+const WRITE_SPLIT: &str = "write split";
+const CALL_INTERRUPTED: &str = "call interrupted";
 /// Calls that the power is cut in: each is a step of something that is to survive it.
 const CUT_IN: [OperationKind; 8] = [
     OperationKind::WriteDurable,
@@ -74,6 +76,14 @@ enum Mending {
     TurnBack,
 }
 
+/// A fault of a disk call that is still to come.
+enum Expected {
+    /// Of the call of this number.
+    At(u64),
+    /// Of a call that has set this.
+    Planned(Arc<AtomicBool>),
+}
+
 /// See the module.
 pub(crate) struct Faults {
     random: SeededRandom,
@@ -82,7 +92,10 @@ pub(crate) struct Faults {
     clients: IpAddr,
     mendings: BTreeMap<(Instant, u64), Mending>,
     next_mending: u64,
+    /// Faults that the node has met.
     counts: FaultCounts,
+    /// Faults of disk calls to come: they count when the call has come.
+    expected: Vec<(&'static str, Expected)>,
     /// The disk has been made to fail since the last start, or the node was told to stop.
     start_may_fail: bool,
     /// Set when the disk is called as somebody waits for, to cut the power.
@@ -101,20 +114,61 @@ impl Faults {
             mendings: BTreeMap::new(),
             next_mending: 0,
             counts: FaultCounts::new(),
+            expected: Vec::new(),
             start_may_fail: false,
             cut_is_due: None,
             damage: None,
         }
     }
 
-    /// Faults that came about, by kind.
+    /// Faults that the node has met, by kind.
     pub(crate) fn counts(&self) -> &FaultCounts {
         &self.counts
+    }
+
+    /// How many faults the node has met.
+    pub(crate) fn met(&self) -> u64 {
+        self.counts.values().sum()
     }
 
     fn note(&mut self, fault: &'static str) {
         *self.counts.entry(fault).or_default() += 1;
         self.trace.note(fault);
+    }
+
+    /// Counts the expected faults that have come.
+    fn note_expected(&mut self, machine: &Machine) {
+        let calls = machine.disk().call_count();
+        let has_come = |(_, expected): &mut (&'static str, Expected)| match expected {
+            Expected::At(call) => *call < calls,
+            Expected::Planned(has_come) => has_come.load(Ordering::Relaxed),
+        };
+        let come: Vec<_> = self.expected.extract_if(.., has_come).collect();
+        for (fault, _) in come {
+            self.note(fault);
+        }
+    }
+
+    /// Has a call of the disk fail.
+    fn fail_call(&mut self, fault: &'static str, machine: &Machine, call: u64, kind: FaultKind) {
+        machine.disk().fail_operation(call, kind);
+        self.expected.push((fault, Expected::At(call)));
+    }
+
+    /// Has calls of the disk fail of which `planner` says so; no others do any more that were planned so. What it is handed is to
+    /// be set when one has.
+    fn fail_when(
+        &mut self,
+        fault: &'static str,
+        machine: &Machine,
+        planner: impl FnOnce(Arc<AtomicBool>) -> Box<dyn Fn(&Call) -> Option<FaultKind> + Send>,
+    ) {
+        self.expected
+            .retain(|(_, expected)| matches!(expected, Expected::At(_)));
+        self.cut_is_due = None;
+        let has_come = Arc::new(AtomicBool::new(false));
+        machine.disk().fail_when(planner(has_come.clone()));
+        self.expected.push((fault, Expected::Planned(has_come)));
     }
 
     fn mend_after(&mut self, most_ms: u64, mending: Mending) {
@@ -125,7 +179,7 @@ impl Faults {
 
     /// Runs for a while, mending what is due.
     pub(crate) async fn pass(&mut self, engine: &mut Engine, machine: &mut Machine, net: &SimulatedNet) {
-        let end = Instant::now() + Duration::from_millis(10 + self.random.below(240));
+        let end = Instant::now() + Duration::from_millis(5 + self.random.below(55));
         loop {
             let due = self.mendings.first_key_value().map(|((at, _), _)| *at);
             match due {
@@ -148,7 +202,7 @@ impl Faults {
         {
             machine.cut_power(engine);
             self.cut_is_due = None;
-            self.mend_after(500, Mending::Start);
+            self.mend_after(150, Mending::Start);
         }
         engine.run_until(moment).await;
     }
@@ -159,31 +213,34 @@ impl Faults {
         let is_of_checkpoint = self.random.chance(1, 3);
         let left = AtomicU64::new(self.random.below(4));
         let first = self.disk_fault();
-        let is_due = Arc::new(AtomicBool::new(false));
-        self.cut_is_due = Some(is_due.clone());
-        machine.disk().fail_when(move |call| {
-            if is_due.load(Ordering::Relaxed) {
-                return Some(FaultKind::Error {
-                    errno: EIO,
-                    applied: Applied::Nothing,
-                });
-            }
-            let is_meant = match is_of_checkpoint {
-                true => call
-                    .path
-                    .components()
-                    .any(|part| part.as_os_str() == "checkpoints"),
-                false => call.kind == kind,
-            };
-            if !is_meant || left.fetch_sub(1, Ordering::Relaxed) > 0 {
-                return None;
-            }
-            is_due.store(true, Ordering::Relaxed);
-            Some(first)
+        let mut cut_is_due = None;
+        self.fail_when(POWER_CUT_IN_CALL, machine, |is_due| {
+            cut_is_due = Some(is_due.clone());
+            Box::new(move |call| {
+                if is_due.load(Ordering::Relaxed) {
+                    return Some(FaultKind::Error {
+                        errno: EIO,
+                        applied: Applied::Nothing,
+                    });
+                }
+                let is_meant = match is_of_checkpoint {
+                    true => call
+                        .path
+                        .components()
+                        .any(|part| part.as_os_str() == "checkpoints"),
+                    false => call.kind == kind,
+                };
+                if !is_meant || left.fetch_sub(1, Ordering::Relaxed) > 0 {
+                    return None;
+                }
+                is_due.store(true, Ordering::Relaxed);
+                Some(first)
+            })
         });
+        self.cut_is_due = cut_is_due;
     }
 
-    /// Has one more thing go wrong, of which `left` are still to come with this one.
+    /// Has one more thing go wrong, of which `left` are still to come with this one. A node that is down can meet nothing.
     pub(crate) async fn strike(
         &mut self,
         left: u64,
@@ -191,82 +248,99 @@ impl Faults {
         machine: &mut Machine,
         net: &SimulatedNet,
     ) {
+        self.note_expected(machine);
         let fault = self.missing(left).unwrap_or_else(|| self.draw());
-        self.note(fault);
+        if machine.started() == Started::Down {
+            return;
+        }
         let node = machine.address();
         let next_call = machine.disk().call_count();
         match fault {
+            BIT_TURNS
+            | POWER_CUT_IN_CALL
+            | RESET
+            | DURABLE_WRITE_FAILS
+            | DURABLE_WRITE_FAILS_ONCE
+            | OPERATION_FAILS
+            | DISK_FULL
+            | WRITE_SPLIT
+            | CALL_INTERRUPTED => {}
+            _ => self.note(fault),
+        }
+        match fault {
             KILL => {
                 machine.kill(engine);
-                self.mend_after(300, Mending::Start);
+                self.mend_after(60, Mending::Start);
             }
             POWER_CUT => {
                 machine.cut_power(engine);
-                self.mend_after(500, Mending::Start);
+                self.mend_after(150, Mending::Start);
             }
             "stop in order" => {
                 self.start_may_fail = true;
                 machine.drain();
-                self.mend_after(2_000, Mending::Kill);
+                self.mend_after(500, Mending::Kill);
             }
             "process stopped" => {
                 machine.stop(engine, true);
-                self.mend_after(3_000, Mending::Continue);
+                self.mend_after(1_000, Mending::Continue);
             }
             "requests cut off" => {
                 net.cut(self.clients, node);
-                self.mend_after(2_000, Mending::Net);
+                self.mend_after(600, Mending::Net);
             }
             "answers cut off" => {
                 net.cut(node, self.clients);
-                self.mend_after(2_000, Mending::Net);
+                self.mend_after(600, Mending::Net);
             }
             POWER_CUT_IN_CALL => self.cut_in_call(machine),
             BIT_TURNS => self.turn(engine, machine, net).await,
             RESET => {
-                net.reset(node, self.clients);
+                if net.reset(node, self.clients) > 0 {
+                    self.note(RESET);
+                }
             }
             DURABLE_WRITE_FAILS => {
-                let fault = self.disk_fault();
-                machine
-                    .disk()
-                    .fail_when(move |call| (call.kind == OperationKind::WriteDurable).then_some(fault));
-                self.mend_after(1_500, Mending::Replace);
+                let fails = self.disk_fault();
+                self.fail_when(fault, machine, |has_come| {
+                    Box::new(move |call| {
+                        let is_meant = call.kind == OperationKind::WriteDurable;
+                        has_come.fetch_or(is_meant, Ordering::Relaxed);
+                        is_meant.then_some(fails)
+                    })
+                });
+                self.mend_after(400, Mending::Replace);
             }
             DURABLE_WRITE_FAILS_ONCE => {
-                let fault = self.disk_fault();
-                let is_first = AtomicBool::new(true);
-                machine.disk().fail_when(move |call| {
-                    let fails =
-                        call.kind == OperationKind::WriteDurable && is_first.swap(false, Ordering::Relaxed);
-                    fails.then_some(fault)
+                let fails = self.disk_fault();
+                self.fail_when(fault, machine, |has_come| {
+                    once(has_come, fails, |kind| kind == OperationKind::WriteDurable)
                 });
-                self.mend_after(1_500, Mending::Replace);
+                self.mend_after(400, Mending::Replace);
             }
             OPERATION_FAILS => {
-                let fault = self.disk_fault();
-                machine
-                    .disk()
-                    .fail_operation(next_call + self.random.below(10), fault);
-                self.mend_after(1_500, Mending::Replace);
+                let fails = self.disk_fault();
+                let call = next_call + self.random.below(10);
+                self.fail_call(fault, machine, call, fails);
+                self.mend_after(400, Mending::Replace);
             }
             DISK_FULL => {
                 self.start_may_fail = true;
-                machine
-                    .disk()
-                    .fail_operation(next_call, FaultKind::NoSpace { until_lifted: true });
-                self.mend_after(1_500, Mending::Space);
+                let full = FaultKind::NoSpace { until_lifted: true };
+                self.fail_call(fault, machine, next_call, full);
+                self.mend_after(400, Mending::Space);
             }
-            "write split" => {
-                let call = next_call + self.random.below(10);
-                machine.disk().fail_operation(call, FaultKind::ShortWrite);
-            }
-            "call interrupted" => {
+            WRITE_SPLIT => self.fail_when(fault, machine, |has_come| {
+                once(has_come, FaultKind::ShortWrite, |kind| {
+                    matches!(kind, OperationKind::Write | OperationKind::WriteDurable)
+                })
+            }),
+            CALL_INTERRUPTED => {
                 // A sync is never made twice: the node may die of it.
                 self.start_may_fail = true;
                 let call = next_call + self.random.below(10);
-                machine.disk().fail_operation(call, FaultKind::Interrupted);
-                self.mend_after(1_500, Mending::Replace);
+                self.fail_call(fault, machine, call, FaultKind::Interrupted);
+                self.mend_after(400, Mending::Replace);
             }
             _ => machine
                 .clock()
@@ -289,27 +363,33 @@ impl Faults {
             82..85 => DURABLE_WRITE_FAILS_ONCE,
             85..88 => OPERATION_FAILS,
             88..92 => DISK_FULL,
-            92..94 => "write split",
-            94..96 => "call interrupted",
+            92..94 => WRITE_SPLIT,
+            94..96 => CALL_INTERRUPTED,
             _ => "wall clock jumps",
         }
     }
 
-    /// A kind that would be too rare if it did not come now.
-    fn missing(&self, left: u64) -> Option<&'static str> {
-        let so_far = self.counts.values().sum::<u64>();
-        if so_far + left < LEAST_FAULTS {
-            return None;
-        }
-        let lacks = |(kind, least): &(&'static str, u64)| {
+    /// Says whether the node has met so many faults, and of each kind enough.
+    pub(crate) fn suffice(&self, faults: u64) -> bool {
+        self.met() >= faults && (faults < LEAST_FAULTS || self.lacking().next().is_none())
+    }
+
+    /// Kinds of which there were too few so far, and how many are missing.
+    fn lacking(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        LEAST.iter().filter_map(|(kind, least)| {
             let lacks = least.saturating_sub(self.counts.get(kind).copied().unwrap_or(0));
             (lacks > 0).then_some((*kind, lacks))
-        };
-        let lacking: Vec<(&str, u64)> = LEAST.iter().filter_map(lacks).collect();
-        let count: u64 = lacking.iter().map(|(_, lacks)| lacks).sum();
-        (count >= left)
-            .then(|| lacking.first().map(|(kind, _)| *kind))
-            .flatten()
+        })
+    }
+
+    /// A kind that would be too rare if it did not come now, with `left` faults to come.
+    fn missing(&self, left: u64) -> Option<&'static str> {
+        if self.met() + left < LEAST_FAULTS {
+            return None;
+        }
+        let count: u64 = self.lacking().map(|(_, lacks)| lacks).sum();
+        let (first, _) = self.lacking().next()?;
+        (count >= left).then_some(first)
     }
 
     fn disk_fault(&mut self) -> FaultKind {
@@ -328,15 +408,19 @@ impl Faults {
             Mending::Start => self.start(engine, machine),
             Mending::Continue => machine.stop(engine, false),
             Mending::Net => net.mend(),
-            Mending::Space => machine.disk().lift_no_space(),
+            Mending::Space => {
+                self.note_expected(machine);
+                self.expected.retain(|(fault, _)| *fault != DISK_FULL);
+                machine.disk().lift_no_space();
+            }
             Mending::Replace | Mending::Kill => {
                 machine.kill(engine);
-                self.mend_after(100, Mending::Start);
+                self.mend_after(60, Mending::Start);
             }
             Mending::TurnBack => {
                 machine.kill(engine);
                 self.turn_back(machine);
-                self.mend_after(100, Mending::Start);
+                self.mend_after(60, Mending::Start);
             }
         }
     }
@@ -351,13 +435,13 @@ impl Faults {
         machine.kill(engine);
         if has_stopped && self.damage.is_none() {
             self.damage = Damage::draw(machine.disk(), &mut self.random);
+            if let Some(damage) = &self.damage {
+                self.trace.note(damage);
+                self.note(BIT_TURNS);
+                self.mend_after(500, Mending::TurnBack);
+            }
         }
-        if let Some(damage) = &self.damage {
-            self.trace.note(damage);
-            self.trace.count("a bit of a stored file turned");
-            self.mend_after(3_000, Mending::TurnBack);
-        }
-        self.mend_after(100, Mending::Start);
+        self.mend_after(60, Mending::Start);
     }
 
     fn turn_back(&mut self, machine: &Machine) {
@@ -370,6 +454,8 @@ impl Faults {
         if machine.started() != Started::Down {
             return;
         }
+        self.note_expected(machine);
+        self.expected.clear();
         machine.disk().clear_faults();
         self.cut_is_due = None;
         self.start_may_fail = false;
@@ -379,7 +465,7 @@ impl Faults {
         }
     }
 
-    /// A node that could not start because its disk failed is started anew.
+    /// A node that could not start because its disk failed is started anew; one that serves is held against its budgets.
     fn look_after(&mut self, engine: &mut Engine, machine: &mut Machine) {
         match machine.started() {
             Started::Failed(error) if self.damage.is_some() => {
@@ -387,16 +473,21 @@ impl Faults {
                 self.trace.count("a start refused damage");
                 machine.kill(engine);
                 self.turn_back(machine);
-                self.mend_after(100, Mending::Start);
+                self.mend_after(60, Mending::Start);
             }
             Started::Failed(error) if self.start_may_fail => {
                 self.trace.note(format_args!("a start failed: {error}"));
                 self.trace.count("a start failed with its disk, or was stopped");
                 machine.kill(engine);
-                self.mend_after(100, Mending::Start);
+                self.mend_after(60, Mending::Start);
             }
             Started::Failed(error) => self.history.violate(format!("a node cannot start: {error}")),
-            _ => {}
+            Started::Serving => {
+                if let Some(overdrawn) = machine.audit() {
+                    self.history.violate(format!("a budget is exceeded: {overdrawn}"));
+                }
+            }
+            Started::Opening | Started::Down => {}
         }
     }
 
@@ -420,4 +511,16 @@ impl Faults {
             ));
         }
     }
+}
+
+/// Plans a fault of the first call of some kinds.
+fn once(
+    has_come: Arc<AtomicBool>,
+    fault: FaultKind,
+    is_meant: impl Fn(OperationKind) -> bool + Send + 'static,
+) -> Box<dyn Fn(&Call) -> Option<FaultKind> + Send> {
+    Box::new(move |call| {
+        let is_first = is_meant(call.kind) && !has_come.swap(true, Ordering::Relaxed);
+        is_first.then_some(fault)
+    })
 }

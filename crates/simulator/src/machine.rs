@@ -3,8 +3,8 @@
 use std::cell::RefCell;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use platform::disk::SimulatedDisk;
@@ -39,6 +39,8 @@ struct Alive {
     opened: Rc<RefCell<Option<Result<(), String>>>>,
     /// Cores that have stopped in order.
     drained: Arc<AtomicUsize>,
+    /// Budgets of which more was taken than there is.
+    overdrawn: Arc<Mutex<Vec<String>>>,
 }
 
 /// How a start went so far.
@@ -73,6 +75,8 @@ impl Machine {
         config.journal.file_bytes = 1 << 20;
         config.journal.bytes_max = config.journal.file_bytes * (3 + random.below(3));
         config.journal.layout_trigger = config.journal.file_bytes;
+        // Four of the largest requests.
+        config.limits.in_flight_bytes_per_core = 1 << 20;
         config.cache.tail_bytes = 1 << 20;
         config.cache.chunk_bytes = 1 << 20;
         // A generation is to come about between two faults.
@@ -141,6 +145,7 @@ impl Machine {
             handle: assembled.handle,
             opened,
             drained: Arc::default(),
+            overdrawn: Arc::default(),
         });
         Ok(())
     }
@@ -171,6 +176,22 @@ impl Machine {
     pub(crate) fn is_drained(&self) -> bool {
         let drained = |alive: &Alive| alive.drained.load(Ordering::Relaxed) == self.config.cores;
         self.alive.as_ref().is_some_and(drained)
+    }
+
+    /// Has the node hold itself against its budgets; returns what was found the last time.
+    pub(crate) fn audit(&self) -> Option<String> {
+        let alive = self.alive.as_ref()?;
+        let overdrawn = alive.overdrawn.clone();
+        let found = |overdrawn: &Mutex<Vec<String>>| {
+            let mut overdrawn = overdrawn.lock().unwrap_or_else(PoisonError::into_inner);
+            std::mem::take(&mut *overdrawn)
+        };
+        let before = found(&overdrawn).pop();
+        alive.handle.tell_overdrawn(move |budget| {
+            let mut overdrawn = overdrawn.lock().unwrap_or_else(PoisonError::into_inner);
+            overdrawn.push(budget);
+        });
+        before
     }
 
     /// Kills the node: its connections end, and what it wrote is still in the machine's page cache.

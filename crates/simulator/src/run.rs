@@ -18,7 +18,7 @@ use crate::panics;
 use crate::trace::Trace;
 use crate::workload::{
     CREW, Production, World, administer, commit_offsets, create_topics, places, produce, read_all, read_on,
-    take_part,
+    take_part, trespass,
 };
 
 /// How a seed is run.
@@ -60,7 +60,9 @@ pub struct Report {
     pub simulated: Duration,
 }
 
-/// Clients finish what they have begun within this time after the last fault.
+/// Batches that are acknowledged before each fault, at least, counted from the first one on.
+const ACKNOWLEDGED_PER_FAULT: u64 = 1;
+/// Clients finish what they have begun within this time after the last fault, and have a batch acknowledged between two of them.
 const PROGRESS_MAX: Duration = Duration::from_secs(120);
 
 /// Runs a seed. A panic of the node's code is a violation where panics unwind; elsewhere it ends the process.
@@ -99,13 +101,23 @@ async fn simulate(seed: u64, options: Options) -> Report {
     })
     .await;
     begin_clients(&mut engine, &world, &mut random);
-    for place in 0..options.faults {
-        if ends_here(&history) {
-            break;
-        }
+    while !faults.suffice(options.faults) && !ends_here(&history) {
+        let deadline = Instant::now() + PROGRESS_MAX;
         faults.pass(&mut engine, &mut machine, &net).await;
+        while history.acknowledged() <= faults.met() * ACKNOWLEDGED_PER_FAULT && !ends_here(&history) {
+            if Instant::now() > deadline {
+                let count = faults.met();
+                history.violate(format!("producers make no progress after fault {count}"));
+            }
+            faults.pass(&mut engine, &mut machine, &net).await;
+        }
         faults
-            .strike(options.faults - place, &mut engine, &mut machine, &net)
+            .strike(
+                options.faults.saturating_sub(faults.met()),
+                &mut engine,
+                &mut machine,
+                &net,
+            )
             .await;
     }
     if !ends_here(&history) {
@@ -186,6 +198,7 @@ fn begin_clients(engine: &mut Engine, world: &World, random: &mut SeededRandom) 
         begin(Box::pin(take_part(world.clone(), random.split())));
     }
     begin(Box::pin(administer(world.clone(), random.split())));
+    begin(Box::pin(trespass(world.clone(), random.split())));
     world.unfinished.set(count);
 }
 

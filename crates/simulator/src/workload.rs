@@ -6,6 +6,7 @@ mod committer;
 mod member;
 mod producer;
 mod reader;
+mod trespasser;
 
 use std::cell::Cell;
 use std::net::SocketAddr;
@@ -26,6 +27,7 @@ pub(crate) use committer::commit_offsets;
 pub(crate) use member::{CREW, take_part};
 pub(crate) use producer::{Production, produce};
 pub(crate) use reader::{read_all, read_on};
+pub(crate) use trespasser::trespass;
 
 /// The topics that are written to, and how many partitions each has.
 pub(crate) const TOPICS: [(&str, i32); 2] = [("north", 3), ("south", 1)];

@@ -10,30 +10,34 @@ use simulator::{Options, run};
 const SEEDS_MAX: u64 = 500;
 
 /// Each bug with a seed that finds it. `tests/soak planted` tells new ones, as the seeds change with whatever the node does.
-const FOUND_BY: [(Bug, u64); 23] = [
+const FOUND_BY: [(Bug, u64); 27] = [
     (Bug::AckBeforeFlush, 0),
-    (Bug::FrameChecksumIgnored, 3),
+    (Bug::FrameChecksumIgnored, 0),
     (Bug::StaleFrameAccepted, 0),
-    (Bug::TailCutDespiteLaterFrames, 7),
-    (Bug::ReleasedBeforeCheckpoint, 32),
+    (Bug::TailCutDespiteLaterFrames, 11),
+    (Bug::ReleasedBeforeCheckpoint, 14),
     (Bug::RunNotSynced, 0),
-    (Bug::RemovedBeforeTrimIsDurable, 43),
+    (Bug::RemovedBeforeTrimIsDurable, 100),
     (Bug::SequenceAfterFrame, 0),
     (Bug::NamesNotSynced, 0),
-    (Bug::LastFrameNotSettled, 14),
-    (Bug::AdoptedFileReused, 43),
+    (Bug::LastFrameNotSettled, 1),
+    (Bug::AdoptedFileReused, 2),
     (Bug::RetryWrittenAgain, 0),
     (Bug::ProducersForgotten, 0),
     (Bug::LaterBatchesForgotten, 0),
     (Bug::CommittedWhenStaged, 0),
     (Bug::AnsweredWhenStaged, 0),
-    (Bug::RepeatAnsweredEarly, 3),
-    (Bug::TrimAnsweredEarly, 0),
+    (Bug::RepeatAnsweredEarly, 7),
+    (Bug::TrimAnsweredEarly, 10),
     (Bug::UncommittedShown, 0),
     (Bug::FlushErrorIgnored, 0),
-    (Bug::MetadataAnsweredEarly, 11),
+    (Bug::MetadataAnsweredEarly, 2),
     (Bug::GroupsAnsweredEarly, 0),
     (Bug::GroupsForgotten, 0),
+    (Bug::JournalOutgrown, 442),
+    (Bug::SequenceGapAccepted, 0),
+    (Bug::BegunInTheMiddle, 0),
+    (Bug::OldGenerationCommits, 0),
 ];
 
 /// Runs a seed with a bug; returns what it violates.

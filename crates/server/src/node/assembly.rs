@@ -199,6 +199,16 @@ impl Handle {
         }
     }
 
+    /// Has each core tell of the budgets of which it takes more than there is, if there are any: a mistake of the node's.
+    pub fn tell_overdrawn(&self, tell: impl Fn(String) + Clone + Send + 'static) {
+        for core in 0..self.cores() {
+            let tell = tell.clone();
+            self.facts
+                .mailboxes
+                .send(core, move |core| core.overdrawn().into_iter().for_each(tell));
+        }
+    }
+
     /// Has the cores end.
     pub fn stop(&mut self) {
         for stop in self.stop.drain(..) {

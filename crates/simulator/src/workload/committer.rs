@@ -13,8 +13,9 @@ use crate::client::Client;
 use crate::history::Place;
 
 /// Whoever commits for a group.
+#[derive(Clone)]
 pub(super) struct Committer {
-    group: usize,
+    pub(super) group: usize,
     /// -1 without members.
     pub(super) generation: i32,
     pub(super) member: Text,

@@ -126,10 +126,17 @@ impl Member {
             return Ok(true);
         }
         let latest = self.world.history.generation();
-        match self.committer.commit(&self.world, client, (0, index)).await? {
+        // Now and then in the name of the generation before, on purpose.
+        let is_stale = self.committer.generation > 0 && self.random.chance(1, 10);
+        let generation = self.committer.generation - i32::from(is_stale);
+        let committer = Committer {
+            generation,
+            ..self.committer.clone()
+        };
+        match committer.commit(&self.world, client, (0, index)).await? {
+            Some(ErrorCode::IllegalGeneration) if is_stale => Ok(true),
             Some(error) => Ok(self.hear(error)),
             None => {
-                let generation = self.committer.generation;
                 if generation < latest {
                     self.world.history.violate(format!(
                         "a member of generation {generation} committed an offset; generation {latest} had begun"

@@ -76,21 +76,10 @@ pub(crate) async fn produce(world: World, production: Production, random: Seeded
 impl Producer {
     async fn go_on(&mut self, client: &mut Client) -> io::Result<()> {
         if self.production.is_idempotent && self.id < 0 {
-            let request = InitProducerIdRequest {
-                transactional_id: None,
-                producer_id: -1,
-                producer_epoch: -1,
-                ..InitProducerIdRequest::default()
-            };
-            let answer = client.call(&request).await?;
-            if self
-                .world
-                .reached(ApiKey::InitProducerId, answer.error_code)
-                .is_some()
-            {
+            let Some(id) = new_id(&self.world, client).await? else {
                 return Ok(());
-            }
-            self.id = answer.producer_id;
+            };
+            self.id = id;
         }
         loop {
             let mut sent = 0;
@@ -166,37 +155,17 @@ impl Producer {
 
     async fn send(&mut self, client: &mut Client, place: usize) -> io::Result<()> {
         let batch = &self.batches[place];
-        let mut builder = BatchBuilder::new(Compression::None);
-        if self.production.is_idempotent {
-            builder.set_producer(self.id, 0, batch.first_sequence);
-        }
-        for value in &batch.values {
-            let mut bytes = value.to_le_bytes().to_vec();
-            bytes.resize(8 + batch.padding, 0);
-            builder.append(0, None, Some(&bytes), &[]);
-        }
-        client.send(&self.request(builder.build())).await?;
+        let writer = self
+            .production
+            .is_idempotent
+            .then_some((self.id, batch.first_sequence));
+        let records = records(writer, &batch.values, batch.padding);
+        let request = request(self.production.place, self.production.acks, records);
+        client.send(&request).await?;
         if self.production.acks == 0 {
             client.expect_no_answer();
         }
         Ok(())
-    }
-
-    fn request(&self, records: Bytes) -> ProduceRequest {
-        let (topic, index) = self.production.place;
-        ProduceRequest {
-            acks: self.production.acks,
-            timeout_ms: [500, 3_000][self.production.place.1 as usize % 2],
-            topic_data: vec![TopicProduceData {
-                name: Text::from(TOPICS[topic].0),
-                partition_data: vec![PartitionProduceData {
-                    index,
-                    records: Some(records),
-                }],
-                ..TopicProduceData::default()
-            }],
-            ..ProduceRequest::default()
-        }
     }
 
     /// Takes the answer to a batch; returns whether it is in the log.
@@ -230,5 +199,49 @@ impl Producer {
             ));
         }
         Ok(false)
+    }
+}
+
+/// Asks for a producer id; `None` if it is refused.
+pub(super) async fn new_id(world: &World, client: &mut Client) -> io::Result<Option<i64>> {
+    let request = InitProducerIdRequest {
+        transactional_id: None,
+        producer_id: -1,
+        producer_epoch: -1,
+        ..InitProducerIdRequest::default()
+    };
+    let answer = client.call(&request).await?;
+    let error = world.reached(ApiKey::InitProducerId, answer.error_code);
+    Ok(error.is_none().then_some(answer.producer_id))
+}
+
+/// Makes a batch of values, each with so many bytes behind it; of an idempotent producer with its id and its first sequence.
+pub(super) fn records(writer: Option<(i64, i32)>, values: &[Value], padding: usize) -> Bytes {
+    let mut builder = BatchBuilder::new(Compression::None);
+    if let Some((id, first_sequence)) = writer {
+        builder.set_producer(id, 0, first_sequence);
+    }
+    for value in values {
+        let mut bytes = value.to_le_bytes().to_vec();
+        bytes.resize(8 + padding, 0);
+        builder.append(0, None, Some(&bytes), &[]);
+    }
+    builder.build()
+}
+
+/// Makes a request that appends a batch.
+pub(super) fn request((topic, index): Place, acks: i16, records: Bytes) -> ProduceRequest {
+    ProduceRequest {
+        acks,
+        timeout_ms: [500, 3_000][index as usize % 2],
+        topic_data: vec![TopicProduceData {
+            name: Text::from(TOPICS[topic].0),
+            partition_data: vec![PartitionProduceData {
+                index,
+                records: Some(records),
+            }],
+            ..TopicProduceData::default()
+        }],
+        ..ProduceRequest::default()
     }
 }

@@ -383,6 +383,7 @@ impl Files {
     pub(super) fn has_room_for(&self, more: usize) -> bool {
         let at_hand = self.used.len() + self.ready.len() + usize::from(self.preparing);
         at_hand + self.free.len() + self.unfit.len() + more <= self.sizes.files_max
+            || planted(Bug::JournalOutgrown)
     }
 
     /// Whether a file of that size could be one of the journal's.
