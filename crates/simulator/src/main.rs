@@ -19,10 +19,10 @@ struct Arguments {
     #[arg(long, conflicts_with = "seeds")]
     seed: Option<u64>,
     /// Runs so many seeds.
-    #[arg(long, default_value_t = 2_000)]
+    #[arg(long, default_value_t = 2_000, value_parser = clap::value_parser!(u64).range(1..=u64::MAX / 2))]
     seeds: u64,
     /// The first of them.
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u64).range(..=u64::MAX / 2))]
     first: u64,
     /// Faults that each seed meets.
     #[arg(long, default_value_t = 200)]
@@ -139,4 +139,31 @@ fn show(reports: &[Report]) {
         sum(|report| report.acknowledged),
         sum(|report| report.steps)
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(arguments: &[&str]) -> String {
+        let all = std::iter::once("simulator").chain(arguments.iter().copied());
+        Arguments::try_parse_from(all)
+            .err()
+            .expect("it is refused")
+            .to_string()
+    }
+
+    #[test]
+    fn what_is_no_seed_is_refused_with_its_name() {
+        for wrong in ["abc", "-1", "1.5", "", "18446744073709551616"] {
+            let error = refused(&[&format!("--seed={wrong}")]);
+            assert!(error.contains("--seed <SEED>"), "{wrong}: {error}");
+        }
+        assert!(refused(&["--seed=1", "--seeds=2"]).contains("cannot be used with"));
+    }
+
+    #[test]
+    fn no_seeds_are_no_run() {
+        assert!(refused(&["--seeds=0"]).contains("--seeds <SEEDS>"));
+    }
 }
