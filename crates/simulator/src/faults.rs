@@ -76,6 +76,9 @@ enum Mending {
     TurnBack,
 }
 
+/// Says of each disk call whether it fails.
+type Planner = Box<dyn Fn(&Call) -> Option<FaultKind> + Send>;
+
 /// A fault of a disk call that is still to come.
 enum Expected {
     /// Of the call of this number.
@@ -161,7 +164,7 @@ impl Faults {
         &mut self,
         fault: &'static str,
         machine: &Machine,
-        planner: impl FnOnce(Arc<AtomicBool>) -> Box<dyn Fn(&Call) -> Option<FaultKind> + Send>,
+        planner: impl FnOnce(Arc<AtomicBool>) -> Planner,
     ) {
         self.expected
             .retain(|(_, expected)| matches!(expected, Expected::At(_)));
@@ -518,7 +521,7 @@ fn once(
     has_come: Arc<AtomicBool>,
     fault: FaultKind,
     is_meant: impl Fn(OperationKind) -> bool + Send + 'static,
-) -> Box<dyn Fn(&Call) -> Option<FaultKind> + Send> {
+) -> Planner {
     Box::new(move |call| {
         let is_first = is_meant(call.kind) && !has_come.swap(true, Ordering::Relaxed);
         is_first.then_some(fault)
