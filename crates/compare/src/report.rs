@@ -30,6 +30,7 @@ use minijinja::{Environment, Value, context};
 use super::results::{Experiment, Results, SCHEMA};
 use bench::number;
 use plots::Drawn;
+use tables::Short;
 
 pub use measured::Verdict;
 
@@ -98,14 +99,13 @@ fn draw(results: &Results) -> Vec<Option<Drawn>> {
 
 fn render(results: &Results, plots: &[Option<Drawn>], is_first_page: bool) -> anyhow::Result<String> {
     let found = comparisons::all(results);
-    let short = results
-        .experiments
+    let shorts = results.experiments.iter();
+    let shorts: Vec<Short> = shorts
+        .filter_map(|experiment| Short::of(results, experiment, &found))
+        .collect();
+    let tables = shorts
         .iter()
-        .zip(plots)
-        .filter_map(|(experiment, plot)| {
-            let (metric, table) = tables::short(results, experiment, &found)?;
-            Some(context! { title => experiment.title, metric, table, plot, kind => experiment.plot })
-        });
+        .map(|short| context! { title => short.title(), table => short.table() });
     let experiments = results
         .experiments
         .iter()
@@ -125,7 +125,9 @@ fn render(results: &Results, plots: &[Option<Drawn>], is_first_page: bool) -> an
     });
     let page = context! {
         is_first_page,
-        short => short.collect::<Vec<Value>>(),
+        overview => tables::overview(&shorts),
+        plots => plots.iter().flatten().collect::<Vec<_>>(),
+        tables => tables.collect::<Vec<Value>>(),
         experiments => experiments.collect::<Vec<Value>>(),
     };
     let page = merge_maps([page, score::of(results, &found), facts::of(results)]);

@@ -17,8 +17,6 @@ pub(crate) struct Drawn {
     pub(crate) file: String,
     /// What it shows, for those who do not see it.
     pub(crate) alternative: String,
-    /// Says that no common client is in it.
-    are_best: bool,
     /// Says that some of its latencies are of batches, others of records.
     are_unlike: bool,
     #[serde(skip)]
@@ -49,7 +47,6 @@ pub(crate) fn draw(results: &Results, experiment: &Experiment, name: &str) -> Op
     Some(Drawn {
         file: format!("{name}.svg"),
         alternative: format!("{}: {shows}.", experiment.title),
-        are_best: columns.iter().all(|column| column.is_best_client),
         are_unlike: are_unlike(experiment, &columns, metric),
         svg: svg?,
     })

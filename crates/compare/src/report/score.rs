@@ -8,6 +8,7 @@ use super::cells::{self, Standing};
 use super::columns;
 use super::comparisons::Comparison;
 use super::measured::{Verdict, title};
+use super::tables::range;
 use crate::results::Results;
 
 /// What the template says of it.
@@ -23,8 +24,8 @@ pub(crate) fn of(results: &Results, found: &[Comparison<'_>]) -> Value {
             others => count(&|one| !one.is_same_guarantee() && is_lost(one)),
             of_others => count(&|one| !one.is_same_guarantee()),
         },
-        losses => figures(found.iter().filter(|one| one.is_same_guarantee() && is_lost(one))),
-        losses_to_others => figures(found.iter().filter(|one| !one.is_same_guarantee() && is_lost(one))),
+        gathered_losses => gathered(found.iter().filter(|one| one.is_same_guarantee() && is_lost(one))),
+        losses => figures(found.iter().filter(|one| is_lost(one))),
         undecided => figures(found.iter().filter(|one| is_undecided(one))),
         score => verdicts(found),
         bests => bests(results),
@@ -46,6 +47,28 @@ fn figures<'a>(those: impl Iterator<Item = &'a Comparison<'a>>) -> Vec<Value> {
             times => one.times().map(number::factor),
             is_same_guarantee => one.is_same_guarantee(),
         }
+    });
+    told.collect()
+}
+
+/// A line for each metric of a table in which a system is better: how many rows that are, and by how much.
+fn gathered<'a>(those: impl Iterator<Item = &'a Comparison<'a>>) -> Vec<Value> {
+    let mut gathered: Vec<((&str, &str, String), Vec<f64>)> = Vec::new();
+    for one in those {
+        let what = (one.experiment.title.as_str(), title(one.metric), opponent(one));
+        let times = one.times();
+        match gathered.iter_mut().find(|(known, _)| *known == what) {
+            Some((_, all)) => all.push(times.unwrap_or(f64::INFINITY)),
+            None => gathered.push((what, vec![times.unwrap_or(f64::INFINITY)])),
+        }
+    }
+    let told = gathered.into_iter().map(|((table, metric, opponent), times)| {
+        let rows = times.len();
+        let by = range(
+            times.into_iter().filter(|times| times.is_finite()),
+            number::factor,
+        );
+        context! { table, metric, opponent, rows, by }
     });
     told.collect()
 }

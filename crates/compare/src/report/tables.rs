@@ -1,5 +1,5 @@
-//! The tables of an experiment: the short one of the first page (rows down, systems across, one metric), and the whole (a block for
-//! each row: systems down, metrics across). Figures of its publication stand in columns or lines of their own.
+//! The tables of an experiment: its line on the first page, the short one (rows down, systems across, one metric), and the whole (a
+//! block for each row: systems down, metrics across). Figures of its publication stand in columns or lines of their own.
 
 use bench::number;
 
@@ -12,101 +12,165 @@ use super::requests::row_title;
 use super::speed_ups;
 use crate::results::{Experiment, Published, Results, Row};
 
-/// The first metric by which our system can be compared in an experiment; if there is none, the first that was measured.
-fn deciding_metric<'a>(
+/// What stands for a row that only the publication has.
+const NOT_MEASURED: &str = "not measured";
+
+/// An experiment by the one metric that the first page and the short table show.
+pub(crate) struct Short<'a> {
     experiment: &'a Experiment,
-    columns: &[Column],
-    found: &[Comparison<'_>],
-) -> Option<&'a str> {
-    let is_compared = |metric: &&String| {
-        let mut found = found
-            .iter()
-            .filter(|one| std::ptr::eq(one.experiment, experiment));
-        found.any(|one| one.metric == metric.as_str())
-    };
-    let is_measured = |metric: &&String| {
-        let mut rows = experiment.rows.iter();
-        rows.any(|row| {
+    metric: &'a str,
+    columns: Vec<Column>,
+    /// Ours that takes part: where the first system does not, the first of its variants.
+    ours: Option<String>,
+    /// Which columns are ours.
+    first: &'a str,
+}
+
+impl<'a> Short<'a> {
+    /// By the first metric by which our system can be compared; if there is none, the first that was measured. None without either.
+    pub(crate) fn of(
+        results: &'a Results,
+        experiment: &'a Experiment,
+        found: &[Comparison<'_>],
+    ) -> Option<Short<'a>> {
+        let columns = columns::of(results, experiment);
+        let own = |one: &&Comparison<'_>| std::ptr::eq(one.experiment, experiment);
+        let is_compared =
+            |metric: &&String| found.iter().filter(own).any(|one| one.metric == metric.as_str());
+        let has = |row: &Row, metric: &str| {
             columns
                 .iter()
                 .any(|column| column.measured(row, metric).is_some())
+        };
+        let is_measured = |metric: &&String| experiment.rows.iter().any(|row| has(row, metric));
+        let metrics = || experiment.metrics.iter();
+        let metric = metrics()
+            .find(is_compared)
+            .or_else(|| metrics().find(is_measured))?;
+        let first = &results.systems.first()?.name;
+        let ours = columns
+            .iter()
+            .find(|column| is_named_after(&column.system, first));
+        Some(Short {
+            experiment,
+            metric,
+            ours: ours.map(|column| column.system.clone()),
+            columns,
+            first,
         })
-    };
-    let metrics = || experiment.metrics.iter();
-    metrics()
-        .find(is_compared)
-        .or_else(|| metrics().find(is_measured))
-        .map(String::as_str)
-}
+    }
 
-/// The short table, below the name of its metric; none if nothing was measured. A peer's figure has beside it how many times as good
-/// ours is, through the same kind of client.
-pub(crate) fn short(
-    results: &Results,
-    experiment: &Experiment,
-    found: &[Comparison<'_>],
-) -> Option<(String, String)> {
-    let columns = columns::of(results, experiment);
-    let metric = deciding_metric(experiment, &columns, found)?;
-    let first = &results.systems.first()?.name;
-    let is_ours = |column: &Column| is_named_after(&column.system, first);
-    // Common clients take part where the publication tells a speed-up, which only they can show.
-    let is_shown = |column: &Column| column.is_best_client || experiment.speed_up_over.is_some();
-    let published: Vec<&str> = published_systems(experiment)
-        .into_iter()
-        .filter(|system| {
-            (experiment.published.iter()).any(|one| one.system == *system && one.figures.contains_key(metric))
-        })
-        .collect();
-    let shown = || columns.iter().enumerate().filter(|(_, column)| is_shown(column));
-    let mut titles = vec!["row".to_owned()];
-    titles.extend(shown().map(|(_, column)| escape(&column.title)));
-    titles.extend(published.iter().map(|system| published_title(system)));
-    let line = |name: &&str| {
-        let mut line = vec![escape(name)];
-        let row = experiment.row(name);
-        let standings = row.map(|row| cells::standings(&columns, row, metric));
+    /// Its experiment and its metric.
+    pub(crate) fn title(&self) -> String {
+        format!("{} · {}", self.experiment.title, title(self.metric))
+    }
+
+    /// The columns that are shown, with their places. Common clients take part where the publication tells a speed-up, which only they
+    /// can show.
+    fn shown(&self) -> impl Iterator<Item = (usize, &Column)> {
+        let has_common = self.experiment.speed_up_over.is_some();
+        let columns = self.columns.iter().enumerate();
+        columns.filter(move |(_, column)| column.is_best_client || has_common)
+    }
+
+    fn titles(&self, first: &str) -> Vec<String> {
+        let shown = self.shown().map(|(_, column)| escape(&column.title));
+        std::iter::once(first.to_owned()).chain(shown).collect()
+    }
+
+    /// How many times as good as a peer's figure ours is, through the same kind of client; none for what is ours.
+    fn times(&self, row: &Row, column: &Column) -> Option<f64> {
+        if is_named_after(&column.system, self.first) {
+            return None;
+        }
+        let is_alike = |own: &&Column| match column.is_best_client {
+            true => own.is_best_client,
+            false => own.driver == column.driver,
+        };
+        let mut own = (self.columns.iter()).filter(|own| Some(&own.system) == self.ours.as_ref());
+        let own = own.find(is_alike)?.measured(row, self.metric)?;
+        let theirs = column.measured(row, self.metric)?;
+        speed_ups::times(&own, &theirs, self.metric).filter(|_| own.can_meet(&theirs))
+    }
+
+    /// The table: a line for each row, and with a peer's figure how many times as good ours is.
+    pub(crate) fn table(&self) -> String {
+        let experiment = self.experiment;
+        let is_published = |system: &&str| {
+            let mut own = (experiment.published.iter()).filter(|one| one.system == *system);
+            own.any(|one| one.figures.contains_key(self.metric))
+        };
+        let published = published_systems(experiment).into_iter().filter(is_published);
+        let published: Vec<&str> = published.collect();
+        let mut titles = self.titles("row");
+        titles.extend(published.iter().map(|system| published_title(system)));
+        let line = |name: &&str| {
+            let mut line = vec![escape(name)];
+            let row = experiment.row(name);
+            line.extend(match row {
+                Some(row) => self.cells(row),
+                None => vec![NOT_MEASURED.to_owned(); self.shown().count()],
+            });
+            let published = published.iter();
+            line.extend(published.map(|system| published_cell(experiment, name, system, self.metric)));
+            line
+        };
+        let lines: Vec<Vec<String>> = row_names(experiment).iter().map(line).collect();
+        table(&titles, true, &lines)
+    }
+
+    fn cells(&self, row: &Row) -> Vec<String> {
+        let standings = cells::standings(&self.columns, row, self.metric);
         let cell = |(place, column): (usize, &Column)| {
-            let (Some(row), Some(standings)) = (row, &standings) else {
-                return "–".to_owned();
+            let Some(measured) = column.measured(row, self.metric) else {
+                let why = cells::text(column, row, self.metric, Standing::Alone, &mut Notes::default());
+                return why.split(" \\[").next().unwrap_or_default().to_owned();
             };
-            let Some(theirs) = column.measured(row, metric) else {
-                return cells::text(column, row, metric, Standing::Alone, &mut Notes::default())
-                    .split(" \\[")
-                    .next()
-                    .unwrap_or_default()
-                    .to_owned();
-            };
-            let text = cells::median(&theirs, standings[place] == Standing::Best);
-            let is_alike = |own: &&Column| match column.is_best_client {
-                true => own.is_best_client,
-                false => own.driver == column.driver,
-            };
-            // Where our first system takes no part, the first of its variants does.
-            let ours = columns
-                .iter()
-                .find(|column| is_ours(column))
-                .map(|own| &own.system);
-            let mut own = columns.iter().filter(|own| Some(&own.system) == ours);
-            let own = own.find(is_alike).filter(|_| !is_ours(column));
-            let own = own
-                .and_then(|own| own.measured(row, metric))
-                .filter(|own| own.can_meet(&theirs));
-            match own.and_then(|own| speed_ups::times(&own, &theirs, metric)) {
+            let text = cells::median(&measured, standings[place] == Standing::Best);
+            match self.times(row, column) {
                 Some(times) => format!("{text} ({})", number::factor(times)),
                 None => text,
             }
         };
-        line.extend(shown().map(cell));
-        line.extend(
-            published
-                .iter()
-                .map(|system| published_cell(experiment, name, system, metric)),
-        );
-        line
-    };
-    let lines: Vec<Vec<String>> = row_names(experiment).iter().map(line).collect();
-    Some((title(metric).to_owned(), table(&titles, true, &lines)))
+        self.shown().map(cell).collect()
+    }
+
+    /// All rows in one line: from the least to the most.
+    fn line(&self) -> Vec<String> {
+        let rows = || self.experiment.rows.iter();
+        let cell = |(_, column): (usize, &Column)| {
+            let medians = rows().filter_map(|row| Some(column.measured(row, self.metric)?.median));
+            let times = rows().filter_map(|row| self.times(row, column));
+            match (range(medians, number::plain), range(times, number::factor)) {
+                (None, _) => "–".to_owned(),
+                (Some(medians), None) => medians,
+                (Some(medians), Some(times)) => format!("{medians} ({times})"),
+            }
+        };
+        let cells = self.shown().map(cell);
+        std::iter::once(escape(&self.title())).chain(cells).collect()
+    }
+}
+
+/// From the least to the most, or the one that there is.
+pub(crate) fn range(figures: impl Iterator<Item = f64>, told: fn(f64) -> String) -> Option<String> {
+    let mut figures: Vec<f64> = figures.collect();
+    figures.sort_by(f64::total_cmp);
+    let [least, most] = [*figures.first()?, *figures.last()?].map(told);
+    match least == most {
+        true => Some(most),
+        false => Some(format!("{} – {most}", least.trim_end_matches('×'))),
+    }
+}
+
+/// The tables of the first page: a line for each experiment; those that the same systems take part in share a table.
+pub(crate) fn overview(all: &[Short<'_>]) -> String {
+    let alike = all.chunk_by(|one, other| one.titles("") == other.titles(""));
+    let tables = alike.map(|shorts| {
+        let lines: Vec<Vec<String>> = shorts.iter().map(Short::line).collect();
+        table(&shorts[0].titles("table"), true, &lines)
+    });
+    tables.collect::<Vec<_>>().join("\n")
 }
 
 /// The whole table with the notes below it; empty if nothing was asked or published.
@@ -124,6 +188,10 @@ pub(crate) fn whole(results: &Results, experiment: &Experiment) -> String {
         if let Some(row) = experiment.row(name) {
             lines.extend(block(&columns, row, &metrics, &mut notes));
             lines.extend(speed_ups::lines(results, experiment, row, &metrics));
+        } else {
+            let mut line = vec![NOT_MEASURED.to_owned()];
+            line.resize(metrics.len() + 1, String::new());
+            lines.push(line);
         }
         let has_row = |system: &&str| {
             experiment
@@ -270,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_of_the_first_page_has_ours_each_peer_s_the_ratio_and_what_was_published() {
+    fn a_row_of_the_short_table_has_ours_each_peer_s_the_ratio_and_what_was_published() {
         let mut results = made_up::results(&["ours", "ours-memory", "quay", "wharf"]);
         for place in [0, 2] {
             results.systems[place].survives = Survives::PowerCut;
@@ -293,22 +361,23 @@ mod tests {
         ];
         results.experiments = vec![experiment];
         let found = comparisons::all(&results);
-        let (metric, table) = short(&results, &results.experiments[0], &found).expect("figures");
-        assert_eq!(metric, "MB/s");
+        let short = Short::of(&results, &results.experiments[0], &found).expect("figures");
+        assert_eq!(short.title(), "Table · MB/s");
         let expected = [
             "| row | ours ◆ | ours-memory | quay ◆ | wharf | *Quay 2019, published* |",
             "| --- | ---: | ---: | ---: | ---: | ---: |",
             "| 1 thread | **30.0** | 40.0 | 10.0 (3.0×) | **60.0** (0.50×) | 2.00 |",
-            "| 9 threads | – | – | – | – | 3.00 |",
+            "| 9 threads | not measured | not measured | not measured | not measured | 3.00 |",
         ];
-        assert_eq!(table.lines().collect::<Vec<_>>(), expected);
+        assert_eq!(short.table().lines().collect::<Vec<_>>(), expected);
         let whole = whole(&results, &results.experiments[0]);
         assert!(
             whole.contains("| quay ◆ | 10.0 ±0 % | 10.0 ±0 % | – |"),
             "{whole}"
         );
         assert!(whole.contains("| *Pier, published* | – | – | 3.00 |"), "{whole}");
+        assert!(whole.contains("| not measured |  |  |  |"), "{whole}");
         results.experiments[0].rows[0].cells = Vec::new();
-        assert!(short(&results, &results.experiments[0], &[]).is_none());
+        assert!(Short::of(&results, &results.experiments[0], &[]).is_none());
     }
 }
