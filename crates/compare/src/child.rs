@@ -3,7 +3,6 @@
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -12,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
+use super::group::Group;
 use super::identity;
 use super::interrupt::Interrupt;
 
@@ -28,6 +28,7 @@ const QUOTED_LINES: usize = 3;
 pub(super) struct Running {
     /// In messages.
     name: String,
+    group: Group,
     child: Child,
     lines: Receiver<std::io::Result<String>>,
     log: PathBuf,
@@ -62,9 +63,8 @@ impl Start<'_> {
             .env("ROPEWALK", &binary)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(log)
-            .process_group(0);
-        let mut child = interrupt
+            .stderr(log);
+        let (group, mut child) = interrupt
             .start(&mut command)
             .with_context(|| format!("cannot start {} of {}", program, self.name))?;
         let output = child.stdout.take().expect("it was piped");
@@ -78,6 +78,7 @@ impl Start<'_> {
         });
         Ok(Running {
             name: self.name.to_owned(),
+            group,
             child,
             lines,
             log: self.log,
@@ -164,7 +165,7 @@ impl Running {
 
     /// Asks it to end, and kills its group if it has not within `limit`.
     pub(super) fn stop(&mut self, limit: Duration) {
-        self.interrupt.terminate(self.child.id());
+        self.group.terminate();
         drop(self.child.stdin.take());
         wait_while(limit, || matches!(self.child.try_wait(), Ok(None)));
         self.kill();
@@ -173,7 +174,7 @@ impl Running {
     /// Kills it and everything it started, at once.
     pub(super) fn kill(&mut self) {
         // Also when the program itself has ended: what it started may live on.
-        self.interrupt.kill(self.child.id());
+        self.group.kill();
         // One that hangs in the kernel cannot be waited for: it is dead as soon as it comes out of there.
         wait_while(KILLED_WITHIN, || matches!(self.child.try_wait(), Ok(None)));
     }

@@ -1,15 +1,12 @@
-//! Whether the user wants a comparison to end, which every wait asks; and everything that was started, to be killed at once if the
-//! user wants that, and also if this process is killed.
+//! Whether the user wants a comparison to end, which every wait asks; and the end of this process at once, if the user wants that.
 
-use std::collections::BTreeSet;
 use std::process::{Child, Command};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Result, bail};
-use rustix::process::{Pid, Signal, kill_process_group};
 
-use super::watchdog::Watchdog;
+use super::group::Group;
 
 /// Set once, by a signal.
 #[derive(Debug, Clone, Default)]
@@ -18,17 +15,8 @@ pub struct Interrupt(Arc<Shared>);
 #[derive(Debug, Default)]
 struct Shared {
     is_set: AtomicBool,
-    started: Mutex<Started>,
-}
-
-/// Process groups that were started and not yet killed.
-#[derive(Debug, Default)]
-struct Started {
-    groups: BTreeSet<u32>,
-    /// Knows the groups as well. There is none before anything is started.
-    watchdog: Option<Watchdog>,
-    /// Nothing may be started any more.
-    is_over: bool,
+    /// Held while something is started.
+    starting: Mutex<()>,
 }
 
 /// The comparison was interrupted; what was measured is kept.
@@ -42,15 +30,10 @@ impl Interrupt {
         self.0.is_set.store(true, Ordering::Relaxed);
     }
 
-    /// Kills everything that was started, and lets nothing be started any more: for a process that is about to end without
-    /// cleaning up.
-    pub fn kill_all(&self) {
-        self.set();
-        let mut started = self.started();
-        started.is_over = true;
-        for group in std::mem::take(&mut started.groups) {
-            kill_group(group, Signal::KILL);
-        }
+    /// Ends this process without cleaning up. All that was started is killed with it: nothing is half started then.
+    pub fn exit(&self, status: i32) -> ! {
+        let _nothing_is_started = self.starting();
+        std::process::exit(status)
     }
 
     /// # Errors
@@ -62,76 +45,15 @@ impl Interrupt {
         Ok(())
     }
 
-    /// Starts a program that leads a group of its own. It is known here before anybody can ask for all to be killed.
-    pub(super) fn start(&self, command: &mut Command) -> Result<Child> {
-        let mut started = self.started();
-        if started.is_over {
-            bail!(Interrupted);
-        }
-        if started.watchdog.is_none() {
-            started.watchdog = Some(Watchdog::start()?);
-        }
-        let child = command.spawn()?;
-        started.groups.insert(child.id());
-        if let Some(watchdog) = &mut started.watchdog {
-            watchdog.started(child.id());
-        }
-        Ok(child)
+    /// Starts a program in a group of its own.
+    pub(super) fn start(&self, command: &mut Command) -> Result<(Group, Child)> {
+        let _starting = self.starting();
+        let group = Group::new()?;
+        let child = group.start(command)?;
+        Ok((group, child))
     }
 
-    /// Kills the group that this child leads and forgets it. Nothing is done if that was done before: its number may be somebody
-    /// else's by now.
-    pub(super) fn kill(&self, leader: u32) {
-        let mut started = self.started();
-        if started.groups.remove(&leader) {
-            kill_group(leader, Signal::KILL);
-            if let Some(watchdog) = &mut started.watchdog {
-                watchdog.killed(leader);
-            }
-        }
-    }
-
-    /// Asks the group that this child leads to end.
-    pub(super) fn terminate(&self, leader: u32) {
-        let started = self.started();
-        if started.groups.contains(&leader) {
-            kill_group(leader, Signal::TERM);
-        }
-    }
-
-    fn started(&self) -> MutexGuard<'_, Started> {
-        // The set is whole after each of its steps: a panic elsewhere takes nothing from it.
-        self.0.started.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-fn kill_group(leader: u32, signal: Signal) {
-    let pid = i32::try_from(leader).ok().and_then(Pid::from_raw);
-    // An empty group is what is wanted.
-    let _ = kill_process_group(pid.expect("a child has a pid"), signal);
-}
-
-#[cfg(test)]
-mod tests {
-    use std::os::unix::process::{CommandExt, ExitStatusExt};
-
-    use super::*;
-
-    #[test]
-    fn all_that_was_started_is_killed_and_nothing_is_started_after() {
-        let interrupt = Interrupt::default();
-        let sleep = || {
-            let mut command = Command::new("sleep");
-            command.arg("1000").process_group(0);
-            command
-        };
-        let mut children = [(); 2].map(|()| interrupt.start(&mut sleep()).expect("it is there"));
-        interrupt.kill(children[0].id());
-        assert_eq!(children[0].wait().expect("it is ours").signal(), Some(9));
-        interrupt.kill_all();
-        assert_eq!(children[1].wait().expect("it is ours").signal(), Some(9));
-        assert!(interrupt.check().is_err());
-        let refused = interrupt.start(&mut sleep()).expect_err("it is over");
-        assert!(refused.is::<Interrupted>(), "{refused:#}");
+    fn starting(&self) -> MutexGuard<'_, ()> {
+        self.0.starting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -13,6 +13,7 @@ mod driving;
 mod earlier;
 mod figures;
 mod fleet;
+mod group;
 mod identity;
 mod interrupt;
 mod machine;
@@ -27,7 +28,6 @@ pub mod results;
 mod runner;
 mod server;
 mod suite;
-mod watchdog;
 mod work;
 
 use std::collections::BTreeMap;

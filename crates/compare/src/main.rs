@@ -113,9 +113,8 @@ fn watch_signals(interrupt: Interrupt) -> Result<()> {
                 interrupt.set();
             }
             if let Some(signal) = signals.next() {
-                interrupt.kill_all();
                 // As shells have it for a process that a signal ended.
-                std::process::exit(128 + signal);
+                interrupt.exit(128 + signal);
             }
         })
         .context("a thread for signals could not be started")?;

@@ -2,10 +2,12 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use compare::{self, CompareOptions, Interrupt, Interrupted};
+use rustix::process::{Pid, Signal, kill_process};
 
 use super::{Bench, SERVE, cells, is_whole, runs_in};
 
@@ -61,6 +63,41 @@ fn an_interrupt_in_the_middle_ends_all_that_runs_and_keeps_what_was_measured() {
     assert_eq!(failures, [] as [String; 0]);
     assert!(cells(&results, "able").all(|cell| cell.runs.len() == 9));
     assert_eq!(runs_in(&record), 27, "none was made twice");
+}
+
+#[test]
+fn what_was_started_goes_with_a_comparison_that_is_killed() {
+    let bench = Bench::new();
+    let serve = SERVE.replace("exec sleep", "echo $$ >> ../../pids; exec sleep");
+    bench.add("able", "honest", &serve, "");
+    let pids = bench.directory.path().join("pids");
+    let started = || fs::read_to_string(&pids).unwrap_or_default();
+    // Twice at the terminal, or by somebody who leaves it no time.
+    for signals in [&[Signal::INT, Signal::INT][..], &[Signal::KILL]] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ropewalk-compare"));
+        command
+            .args(["run", "--only", "one-by-one", "--peers"])
+            .arg(bench.directory.path().join("peers"))
+            .arg("--out")
+            .arg(bench.out());
+        let mut comparison = command.spawn().expect("it was built");
+        let before = started();
+        wait_until(|| started() != before);
+        for signal in signals {
+            let _ = kill_process(Pid::from_child(&comparison), *signal);
+        }
+        comparison.wait().expect("it is ours");
+        let is_gone = |pid: &str| !Path::new("/proc").join(pid).exists();
+        wait_until(|| started().lines().all(is_gone));
+    }
+}
+
+fn wait_until(is_so: impl Fn() -> bool) {
+    let end = Instant::now() + Duration::from_secs(60);
+    while !is_so() {
+        assert!(Instant::now() < end, "it takes too long");
+        thread::sleep(Duration::from_millis(5));
+    }
 }
 
 #[test]
