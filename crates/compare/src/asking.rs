@@ -24,7 +24,7 @@ pub(super) fn ways(setting: &Setting<'_>, plan: &Plan) -> Vec<Way> {
             .variant
             .also
             .iter()
-            .filter(|_| setting.clients == Clients::All || plan.common_clients);
+            .filter(|_| setting.options.clients == Clients::All || plan.common_clients);
         for name in std::iter::once(&system.variant.driver).chain(common) {
             ways.push(Way {
                 system: system.clone(),

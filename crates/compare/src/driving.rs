@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 
 use super::child::{Running, Start};
+use super::fleet::Way;
 use super::interrupt::Interrupt;
 use super::peer::Driver;
 use super::server::Server;
@@ -29,6 +30,9 @@ const CONSUMERS_CLOSED_WITHIN: Duration = Duration::from_secs(2);
 pub(super) struct Driving {
     process: Running,
     title: String,
+    /// Of all that were started, and how many logs it has made: no two logs have one name.
+    number: u32,
+    logs: u32,
     /// How long it may be silent in the middle of a load: it should tell its progress every second.
     silent_max: Duration,
 }
@@ -37,6 +41,7 @@ impl Driving {
     pub(super) fn start(
         driver: &Driver,
         server: &Server,
+        number: u32,
         log: PathBuf,
         silent_max: Duration,
         interrupt: &Interrupt,
@@ -56,6 +61,8 @@ impl Driving {
         Ok(Driving {
             process: start.start(interrupt)?,
             title: driver.file.title.clone(),
+            number,
+            logs: 0,
             silent_max,
         })
     }
@@ -72,8 +79,18 @@ impl Driving {
         }
     }
 
-    pub(super) fn create(&mut self, create: &Create) -> Result<()> {
-        self.carry_out(&Command::Create(create.clone()), ANSWERED_WITHIN, &Event::Created)
+    /// Makes a log for a system; its name.
+    pub(super) fn create(&mut self, shards: u32, way: &Way, server: &Server) -> Result<String> {
+        self.logs += 1;
+        let log = format!("compare-{}-{}-{}", std::process::id(), self.number, self.logs);
+        let create = Create {
+            log: log.clone(),
+            shards,
+            nodes: server.nodes(),
+            settings: way.system.variant.log_settings.clone(),
+        };
+        self.carry_out(&Command::Create(create), ANSWERED_WITHIN, &Event::Created)?;
+        Ok(log)
     }
 
     pub(super) fn delete(&mut self, log: &str) -> Result<()> {

@@ -145,7 +145,14 @@ impl Fleet {
             .servers
             .get(&way.server_key())
             .context("its system is not running")?;
-        Driving::start(&way.driver, server, log, self.silent_max, &self.interrupt)
+        Driving::start(
+            &way.driver,
+            server,
+            self.started,
+            log,
+            self.silent_max,
+            &self.interrupt,
+        )
     }
 
     /// Has a folder installed, which is tried once.

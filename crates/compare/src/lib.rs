@@ -30,7 +30,7 @@ mod server;
 mod suite;
 mod work;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
@@ -126,13 +126,19 @@ pub fn run(options: &CompareOptions, command: &str, interrupt: &Interrupt) -> Re
     let silent_max = check(options)?;
     let peers = Peers::read(&options.peers)?;
     let systems = peers.choose(&options.systems, OWN)?;
-    let mut broken = broken(&peers, options);
+    let plans = choose_plans(options)?;
+    let setting = Setting {
+        systems: &systems,
+        peers: &peers,
+        options,
+        interrupt,
+    };
+    let left_out = left_out(&setting, &plans);
     ensure!(
-        !systems.is_empty() || !broken.is_empty(),
+        !systems.is_empty() || !left_out.is_empty(),
         "there is no system in {}",
         options.peers.display()
     );
-    let plans = choose_plans(options)?;
     fs::create_dir_all(&options.out).with_context(|| format!("cannot make {}", options.out.display()))?;
     let data = options.dir.clone().unwrap_or_else(|| options.out.join("data"));
     let in_memory = plans.iter().any(|plan| plan.in_memory);
@@ -144,17 +150,6 @@ pub fn run(options: &CompareOptions, command: &str, interrupt: &Interrupt) -> Re
     let mut moment = moment();
     moment.floors = measure_floors(options, &directories.paths[0])?;
     record.add(Line::Moment(moment));
-    let setting = Setting {
-        systems: &systems,
-        peers: &peers,
-        clients: options.clients,
-        repetitions: options.repetitions,
-        repetitions_max: options.repetitions_max,
-        seconds: options.seconds,
-        warmup_seconds: options.warmup_seconds,
-        interrupt,
-    };
-    broken.extend(unasked(&setting, &plans, options));
     let paths = directories.paths.clone();
     let fleet = Fleet::new(options.nodes, paths, logs(options)?, silent_max, interrupt);
     let mut record = Runner::new(setting, fleet, record, &plans).run(&plans)?;
@@ -168,7 +163,7 @@ pub fn run(options: &CompareOptions, command: &str, interrupt: &Interrupt) -> Re
         repetitions: options.repetitions,
         asked: Some(asked_of_runs(options)),
         machine,
-        systems: broken,
+        systems: left_out,
         ..Results::default()
     };
     let results = assemble::results(known, &plans, &record, &setting);
@@ -195,36 +190,21 @@ fn check(options: &CompareOptions) -> Result<Duration> {
 }
 
 /// The systems that were asked for and cannot take part, for the report; told at once as well.
-fn broken(peers: &Peers, options: &CompareOptions) -> Vec<results::SystemFacts> {
-    let broken = peers.broken_among(&options.systems);
+fn left_out(setting: &Setting<'_>, plans: &[Plan]) -> Vec<results::SystemFacts> {
+    let (peers, asked) = (setting.peers, &setting.options.systems);
+    let broken = peers.broken_among(asked);
     let broken = broken.map(|(folder, why)| (folder.clone(), why.clone()));
-    let all = broken.chain(peers.unknown_among(&options.systems));
+    let ways = plans.iter().flat_map(|plan| asking::ways(setting, plan));
+    let in_tables: BTreeSet<String> = ways.map(|way| way.system.variant.name).collect();
+    let names = setting.systems.iter().map(|system| &system.variant.name);
+    let unasked = names.filter(|name| asked.contains(name) && !in_tables.contains(*name));
+    let unasked = unasked.map(|name| (name.clone(), "none of the chosen tables asks it".to_owned()));
+    let all = broken.chain(peers.unknown_among(asked)).chain(unasked);
     let facts = all.map(|(name, why)| {
         eprintln!("{name} cannot take part: {why}");
         assemble::broken(&name, &why)
     });
     facts.collect()
-}
-
-/// The variants that were asked for by name and that no chosen table asks, for the report; told at once as well.
-fn unasked(setting: &Setting<'_>, plans: &[Plan], options: &CompareOptions) -> Vec<results::SystemFacts> {
-    let ways: Vec<_> = plans
-        .iter()
-        .flat_map(|plan| asking::ways(setting, plan))
-        .collect();
-    let names = setting.systems.iter().map(|system| &system.variant.name);
-    let is_unasked = |name: &&String| {
-        let is_asked = ways.iter().any(|way| way.system.variant.name == **name);
-        !is_asked && options.systems.contains(name)
-    };
-    let why = "none of the chosen tables asks it";
-    names
-        .filter(is_unasked)
-        .map(|name| {
-            eprintln!("{name} cannot take part: {why}");
-            assemble::broken(name, why)
-        })
-        .collect()
 }
 
 /// Where systems and drivers say what goes wrong.

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Result;
 
-use super::Clients;
+use super::CompareOptions;
 use super::asking::{reason_not_to_ask, ways};
 use super::earlier;
 use super::fleet::{Fleet, Way};
@@ -21,7 +21,7 @@ use super::plan::{Plan, RowPlan, Work};
 use super::progress::{self, Progress};
 use super::record::{CellKey, Line, Record, Run};
 use super::results::DriverFacts;
-use super::work::{self, BrokenPromise, Manner, Names, Outcome, Running, Stored};
+use super::work::{self, BrokenPromise, Manner, Outcome, Running, Stored};
 
 /// A system of which so many cells failed in a row is asked nothing more.
 const FAILED_CELLS_MAX: u32 = 4;
@@ -31,12 +31,7 @@ const FAILED_CELLS_MAX: u32 = 4;
 pub(super) struct Setting<'a> {
     pub(super) systems: &'a [System],
     pub(super) peers: &'a Peers,
-    pub(super) clients: Clients,
-    pub(super) repetitions: u32,
-    /// So many at most, where figures vary much.
-    pub(super) repetitions_max: u32,
-    pub(super) seconds: f64,
-    pub(super) warmup_seconds: f64,
+    pub(super) options: &'a CompareOptions,
     pub(super) interrupt: &'a Interrupt,
 }
 
@@ -44,7 +39,6 @@ pub(super) struct Runner<'a> {
     setting: Setting<'a>,
     fleet: Fleet,
     record: Record,
-    names: Names,
     progress: Progress,
     is_trouble_told: bool,
     /// Ways that have said who they are.
@@ -70,15 +64,17 @@ impl<'a> Runner<'a> {
         for plan in plans {
             let ways = ways(&setting, plan).len();
             for row in &plan.rows {
-                let seconds = row.work.seconds(setting.seconds);
-                loads.extend(std::iter::repeat_n(seconds, ways * setting.repetitions as usize));
+                let seconds = row.work.seconds(setting.options.seconds);
+                loads.extend(std::iter::repeat_n(
+                    seconds,
+                    ways * setting.options.repetitions as usize,
+                ));
             }
         }
         Runner {
             setting,
             fleet,
             record,
-            names: Names::default(),
             progress: Progress::new(loads.into_iter()),
             is_trouble_told: false,
             described: BTreeSet::new(),
@@ -106,14 +102,14 @@ impl<'a> Runner<'a> {
 
     fn row(&mut self, plan: &Plan, row: &RowPlan) -> Result<()> {
         let mut cells = self.cells(plan, row);
-        let asked = self.setting.repetitions;
-        for repetition in 0..asked.max(self.setting.repetitions_max) {
+        let asked = self.setting.options.repetitions;
+        for repetition in 0..asked.max(self.setting.options.repetitions_max) {
             for cell in &mut cells {
                 if repetition >= asked {
                     if !self.is_unsteady(plan, cell) {
                         continue;
                     }
-                    self.progress.add(row.work.seconds(self.setting.seconds));
+                    self.progress.add(row.work.seconds(self.setting.options.seconds));
                 }
                 self.repetition(row, cell, repetition)?;
             }
@@ -155,7 +151,7 @@ impl<'a> Runner<'a> {
     /// One run, unless it was made before or its cell has failed.
     fn repetition(&mut self, row: &RowPlan, cell: &mut Measured, repetition: u32) -> Result<()> {
         self.setting.interrupt.check()?;
-        let estimate = row.work.seconds(self.setting.seconds);
+        let estimate = row.work.seconds(self.setting.options.seconds);
         let what = self.title(cell, repetition);
         self.progress.begin();
         let is_made = self
@@ -197,7 +193,7 @@ impl<'a> Runner<'a> {
             cell.way.system.variant.title,
             cell.key.driver,
             repetition + 1,
-            self.setting.repetitions.max(repetition + 1)
+            self.setting.options.repetitions.max(repetition + 1)
         )
     }
 
@@ -274,13 +270,8 @@ impl<'a> Runner<'a> {
         if work.restarts_first() {
             return Ok(());
         }
-        work::warm_up(
-            way,
-            work.load().clients as usize,
-            self.setting.warmup_seconds,
-            &mut self.fleet,
-            &mut self.names,
-        )
+        let clients = work.load().clients as usize;
+        work::warm_up(way, clients, self.setting.options.warmup_seconds, &mut self.fleet)
     }
 
     /// Asks a system and a driver who they are, once.
@@ -322,16 +313,16 @@ impl<'a> Runner<'a> {
     ) -> Result<Outcome> {
         let rate = earlier::rate(&self.record, row, &cell.key, &cell.identity)?;
         let manner = Manner {
-            seconds: self.setting.seconds,
-            full_seconds: self.setting.seconds,
-            warmup_seconds: self.setting.warmup_seconds,
+            seconds: self.setting.options.seconds,
+            full_seconds: self.setting.options.seconds,
+            warmup_seconds: self.setting.options.warmup_seconds,
             known_rate: cell.known_rate,
             rate,
             verify: earlier::must_verify(
                 &self.record,
                 &cell.key,
                 &cell.identity,
-                (repetition, self.setting.repetitions),
+                (repetition, self.setting.options.repetitions),
             ),
             counts: true,
         };
@@ -352,7 +343,6 @@ impl<'a> Runner<'a> {
             manner,
             fleet: &mut self.fleet,
             stored: &mut cell.stored,
-            names: &mut self.names,
             tell: &|records| progress.tell(what, records),
         };
         running.run(&row.work)

@@ -23,7 +23,7 @@ use super::fleet::{Fleet, Way};
 use super::plan::{Load, Work, request_bytes};
 use super::progress;
 use super::server::Server;
-use bench::contract::{Append, Create, LatencyPairs, Read};
+use bench::contract::{Append, LatencyPairs, Read};
 
 /// The share of a run that goes before it, unmeasured.
 const WARMUP_SHARE: f64 = 0.25;
@@ -79,17 +79,6 @@ pub(super) struct Stored {
     server: u32,
 }
 
-/// Names of logs that no other run has.
-#[derive(Debug, Default)]
-pub(super) struct Names(u32);
-
-impl Names {
-    fn next(&mut self) -> String {
-        self.0 += 1;
-        format!("compare-{}-{}", std::process::id(), self.0)
-    }
-}
-
 impl Stored {
     fn records(&self) -> u64 {
         self.appended.iter().sum()
@@ -138,7 +127,6 @@ pub(super) struct Running<'a> {
     pub(super) fleet: &'a mut Fleet,
     /// What the cell keeps between its runs: a log for each client.
     pub(super) stored: &'a mut Vec<Stored>,
-    pub(super) names: &'a mut Names,
     /// Is told how many records are through.
     pub(super) tell: &'a dyn Fn(u64),
 }
@@ -156,7 +144,7 @@ impl Running<'_> {
     /// Appends; `course` says how far that is.
     fn append(&mut self, load: &Load, course: &Course) -> Result<Outcome> {
         let (server, drivers) = self.fleet.have_clients(self.way, load.clients as usize)?;
-        let commands = create_for_each(load, self.manner, self.way, server, drivers, self.names)?;
+        let commands = create_for_each(load, self.manner, self.way, server, drivers)?;
         if self.manner.counts {
             // What making the logs has left to do is not the run's.
             rest(server)?;
@@ -223,15 +211,6 @@ fn try_to_remove(stored: &Stored, way: &Way, fleet: &mut Fleet) -> Result<()> {
     Ok(())
 }
 
-fn create(log: &str, shards: u32, way: &Way, server: &Server, driving: &mut Driving) -> Result<()> {
-    driving.create(&Create {
-        log: log.to_owned(),
-        shards,
-        nodes: server.nodes(),
-        settings: way.system.variant.log_settings.clone(),
-    })
-}
-
 /// Makes a log for each client; what each is to append.
 fn create_for_each(
     load: &Load,
@@ -239,11 +218,9 @@ fn create_for_each(
     way: &Way,
     server: &Server,
     drivers: &mut [Driving],
-    names: &mut Names,
 ) -> Result<Vec<Append>> {
     let commands = drivers.iter_mut().map(|driving| {
-        let log = names.next();
-        create(&log, load.shards, way, server, driving)?;
+        let log = driving.create(load.shards, way, server)?;
         Ok(command(&log, load, manner))
     });
     commands.collect()

@@ -43,7 +43,7 @@ impl Notes {
 
 /// What stands in a cell for one metric.
 pub(crate) fn text(
-    column: &Column,
+    column: &Column<'_>,
     row: &Row,
     metric: &str,
     standing: Standing,
@@ -116,13 +116,13 @@ pub(crate) fn failure_note(cell: &Cell) -> Option<String> {
 
 /// What each column's figure is in a row, among those whose systems promise the same: best are all that nothing sets apart from
 /// the best median. Systems that promise different things are never set side by side.
-pub(crate) fn standings(columns: &[Column], row: &Row, metric: &str) -> Vec<Standing> {
+pub(crate) fn standings(columns: &[Column<'_>], row: &Row, metric: &str) -> Vec<Standing> {
     let mut standings = vec![Standing::Alone; columns.len()];
     for survives in [Survives::PowerCut, Survives::ProcessCrash, Survives::Nothing] {
         let class: Vec<(usize, Measured)> = columns
             .iter()
             .enumerate()
-            .filter(|(_, column)| column.survives == Some(survives))
+            .filter(|(_, column)| column.survives() == Some(survives))
             .filter_map(|(place, column)| Some((place, column.measured(row, metric)?)))
             .filter(|(_, measured)| measured.guess.is_none())
             .collect();

@@ -5,28 +5,43 @@ use crate::results::{Cell, Experiment, Results, Row, Survives, SystemFacts};
 
 /// A system through one of its clients.
 #[derive(Debug, Clone)]
-pub(crate) struct Column {
+pub(crate) struct Column<'a> {
     /// The system's name in cells.
-    pub(crate) system: String,
+    pub(crate) system: &'a str,
     /// The driver's name in cells.
-    pub(crate) driver: String,
+    pub(crate) driver: &'a str,
     /// Whether the driver is the system's best client.
     pub(crate) is_best_client: bool,
+    /// What is known of the system.
+    pub(crate) facts: Option<&'a SystemFacts>,
     /// Its place among the systems.
     pub(crate) number: usize,
     /// Its system's place among those of the experiment, which decides its colour.
     pub(crate) ink: usize,
     /// How often each workload was asked to run.
     repetitions: u32,
-    /// What the system's acknowledged records survive; none if nothing is known of it.
-    pub(crate) survives: Option<Survives>,
     /// What tables and plots call it.
     pub(crate) title: String,
 }
 
-impl Column {
+impl<'a> Column<'a> {
+    fn new(results: &'a Results, cell: &'a Cell) -> Column<'a> {
+        let systems = &results.systems;
+        let place = systems.iter().position(|system| system.name == cell.system);
+        Column {
+            system: &cell.system,
+            driver: &cell.driver,
+            is_best_client: cell.best_client,
+            facts: place.map(|place| &systems[place]),
+            number: place.unwrap_or(systems.len()),
+            ink: 0,
+            repetitions: results.repetitions,
+            title: String::new(),
+        }
+    }
+
     /// Its cell in a row, if it was asked.
-    pub(crate) fn cell<'a>(&self, row: &'a Row) -> Option<&'a Cell> {
+    pub(crate) fn cell<'b>(&self, row: &'b Row) -> Option<&'b Cell> {
         row.cells.iter().find(|cell| self.is_of(cell))
     }
 
@@ -35,58 +50,54 @@ impl Column {
         Measured::in_row(row, self.cell(row)?, metric, self.repetitions)
     }
 
+    /// What the system's acknowledged records survive.
+    pub(crate) fn survives(&self) -> Option<Survives> {
+        self.facts.map(|system| system.survives)
+    }
+
+    /// What its system is called.
+    pub(crate) fn system_title(&self) -> String {
+        self.facts.map_or_else(|| self.system.to_owned(), title)
+    }
+
+    /// What its client is called.
+    pub(crate) fn client(&self) -> &'a str {
+        driver_title(self.facts, self.driver)
+    }
+
     fn is_of(&self, cell: &Cell) -> bool {
         cell.system == self.system && cell.driver == self.driver && cell.best_client == self.is_best_client
+    }
+
+    /// The client is named where there is more than one, and where it is not the best.
+    fn told(&self, are_many: bool) -> String {
+        let (system, client) = (self.system_title(), self.client());
+        match (self.is_best_client, are_many) {
+            (true, false) => system,
+            (true, true) => format!("{system} ({client})"),
+            (false, _) => format!("{system} (common client: {client})"),
+        }
     }
 }
 
 /// The columns of an experiment: in the order of the systems, each with its best client first.
-pub(crate) fn of(results: &Results, experiment: &Experiment) -> Vec<Column> {
-    let mut columns: Vec<Column> = Vec::new();
+pub(crate) fn of<'a>(results: &'a Results, experiment: &'a Experiment) -> Vec<Column<'a>> {
+    let mut columns: Vec<Column<'a>> = Vec::new();
     for cell in experiment.cells() {
         if !columns.iter().any(|column| column.is_of(cell)) {
-            columns.push(column(results, cell));
+            columns.push(Column::new(results, cell));
         }
     }
     columns.sort_by_key(|column| (column.number, !column.is_best_client));
-    let numbers: Vec<usize> = columns.iter().map(|column| column.number).collect();
-    for (place, column) in columns.iter_mut().enumerate() {
-        let clients = numbers.iter().filter(|number| **number == column.number).count();
-        column.title = column_title(results, column, clients > 1);
-        // How often the system has changed up to here.
-        column.ink = numbers[..=place]
-            .windows(2)
-            .filter(|pair| pair[0] != pair[1])
-            .count();
+    let mut ink = 0;
+    for clients in columns.chunk_by_mut(|one, other| one.number == other.number) {
+        let are_many = clients.len() > 1;
+        for column in clients {
+            (column.title, column.ink) = (column.told(are_many), ink);
+        }
+        ink += 1;
     }
     columns
-}
-
-fn column(results: &Results, cell: &Cell) -> Column {
-    let systems = &results.systems;
-    let place = systems.iter().position(|system| system.name == cell.system);
-    Column {
-        system: cell.system.clone(),
-        driver: cell.driver.clone(),
-        is_best_client: cell.best_client,
-        number: place.unwrap_or(systems.len()),
-        ink: 0,
-        repetitions: results.repetitions,
-        survives: place.map(|place| systems[place].survives),
-        title: String::new(),
-    }
-}
-
-/// The client is named where there is more than one, and where it is not the best.
-fn column_title(results: &Results, column: &Column, are_many: bool) -> String {
-    let system = results.system(&column.system);
-    let title = system.map_or_else(|| column.system.clone(), title);
-    let client = driver_title(system, &column.driver);
-    match (column.is_best_client, are_many) {
-        (true, false) => title,
-        (true, true) => format!("{title} ({client})"),
-        (false, _) => format!("{title} (common client: {client})"),
-    }
 }
 
 /// A system's title, marked with what it promises.
@@ -99,7 +110,7 @@ pub(crate) fn title(system: &SystemFacts) -> String {
 }
 
 /// A driver's title, or its name where nothing is known of it.
-pub(crate) fn driver_title<'a>(system: Option<&'a SystemFacts>, driver: &'a str) -> &'a str {
+fn driver_title<'a>(system: Option<&'a SystemFacts>, driver: &'a str) -> &'a str {
     let known = system.and_then(|system| system.drivers.get(driver));
     known
         .map(|driver| driver.title.as_str())

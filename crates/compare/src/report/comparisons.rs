@@ -3,9 +3,9 @@
 //! Only like is set beside like: the same row, the same metric, the best client of both or the same client of both. Metrics that
 //! tell the same in other units count once. Figures of publications never come here.
 
-use super::columns;
+use super::columns::{self, Column};
 use super::measured::{Measured, Verdict, better};
-use crate::results::{Better, Cell, Experiment, LoopKind, Results, Row, SystemFacts};
+use crate::results::{Better, Experiment, LoopKind, Results, Row, SystemFacts};
 use bench::number;
 
 /// One figure of our system beside the same figure of another.
@@ -49,25 +49,33 @@ impl Comparison<'_> {
 }
 
 /// All comparisons: the first system with all others, and its variants of another guarantee with those whose guarantee is not the
-/// first system's either: who promises what the first does has met it already.
+/// first system's either: who promises what the first does has met it already. Each with the best client of both, and with each client
+/// that both have.
 pub(crate) fn all(results: &Results) -> Vec<Comparison<'_>> {
-    let Some(first) = results.systems.first() else {
-        return Vec::new();
-    };
-    let (ours, others): (Vec<_>, Vec<_>) = results
-        .systems
-        .iter()
-        .partition(|system| is_variant_of(system, first));
     let mut found = Vec::new();
+    let Some(first) = results.systems.first() else {
+        return found;
+    };
+    let is_asked = |our: &SystemFacts, other: &SystemFacts| {
+        our.name == first.name || (our.survives != first.survives && other.survives != first.survives)
+    };
     for experiment in &results.experiments {
+        let columns = columns::of(results, experiment);
+        let (ours, others): (Vec<_>, Vec<_>) = columns
+            .iter()
+            .filter_map(|column| Some((column.facts?, column)))
+            .partition(|(system, _)| is_variant_of(system, first));
         for row in &experiment.rows {
-            for our in &ours {
-                let is_first = our.name == first.name;
-                let others = others.iter().filter(|other| {
-                    is_first || (our.survives != first.survives && other.survives != first.survives)
-                });
-                for other in others {
-                    push_pairs(&mut found, results.repetitions, (experiment, row), (our, other));
+            for (our_system, our) in &ours {
+                for (other_system, other) in &others {
+                    if is_asked(our_system, other_system) {
+                        push_figures(
+                            &mut found,
+                            (experiment, row),
+                            (our_system, our),
+                            (other_system, other),
+                        );
+                    }
                 }
             }
         }
@@ -86,57 +94,41 @@ pub(crate) fn is_named_after(name: &str, system: &str) -> bool {
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
 }
 
-/// The best client of both, and each client that both have.
-fn push_pairs<'a>(
+/// The figures of a row that can be set side by side; of metrics that tell the same, the first.
+fn push_figures<'a>(
     found: &mut Vec<Comparison<'a>>,
-    repetitions: u32,
     (experiment, row): (&'a Experiment, &'a Row),
-    (our, other): (&'a SystemFacts, &'a SystemFacts),
+    (our_system, our): (&'a SystemFacts, &Column<'a>),
+    (other_system, other): (&'a SystemFacts, &Column<'a>),
 ) {
-    let figure = |cell: &Cell, metric: &str| Measured::in_row(row, cell, metric, repetitions);
-    let of = |name: &'a str| row.cells.iter().filter(move |cell| cell.system == name);
-    for our_cell in of(&our.name) {
-        for other_cell in of(&other.name) {
-            let are_best = our_cell.best_client && other_cell.best_client;
-            let are_common = our_cell.driver == other_cell.driver;
-            if !are_best && !are_common {
-                continue;
-            }
-            let driver = columns::driver_title(Some(our), &our_cell.driver);
-            let client = (!are_best && !driver.is_empty()).then_some(driver);
-            let mut told: Vec<&str> = Vec::new();
-            for metric in &experiment.metrics {
-                let quantity = quantity(metric, experiment.loop_kind);
-                let both = figures(metric, figure(our_cell, metric), figure(other_cell, metric));
-                if let Some((ours, theirs)) = both
-                    && !told.contains(&quantity)
-                {
-                    found.push(Comparison {
-                        experiment,
-                        row,
-                        metric,
-                        our_system: our,
-                        other_system: other,
-                        common_client: client,
-                        ours,
-                        theirs,
-                        verdict: ours.beside(&theirs, metric),
-                        decides: told.is_empty(),
-                    });
-                    told.push(quantity);
-                }
-            }
+    let are_best = our.is_best_client && other.is_best_client;
+    if !are_best && our.driver != other.driver {
+        return;
+    }
+    let client = our.client();
+    let mut told: Vec<&str> = Vec::new();
+    for metric in &experiment.metrics {
+        let quantity = quantity(metric, experiment.loop_kind);
+        if better(metric) == Better::Neither || told.contains(&quantity) {
+            continue;
+        }
+        let both = our.measured(row, metric).zip(other.measured(row, metric));
+        if let Some((ours, theirs)) = both.filter(|(ours, theirs)| ours.can_meet(theirs)) {
+            found.push(Comparison {
+                experiment,
+                row,
+                metric,
+                our_system,
+                other_system,
+                common_client: (!are_best && !client.is_empty()).then_some(client),
+                ours,
+                theirs,
+                verdict: ours.beside(&theirs, metric),
+                decides: told.is_empty(),
+            });
+            told.push(quantity);
         }
     }
-}
-
-/// Both figures, if the metric can be better or worse and both are more than guesses.
-fn figures(metric: &str, ours: Option<Measured>, theirs: Option<Measured>) -> Option<(Measured, Measured)> {
-    if better(metric) == Better::Neither {
-        return None;
-    }
-    let (ours, theirs) = (ours?, theirs?);
-    ours.can_meet(&theirs).then_some((ours, theirs))
 }
 
 /// What a metric tells of: those that tell the same in other units have the same name here. In the closed loop the mean latency

@@ -53,13 +53,13 @@ pub(crate) fn draw(results: &Results, experiment: &Experiment, name: &str) -> Op
 }
 
 /// Whether a plot shows latencies of batches and of records. A batch of one record is told like a record.
-fn are_unlike(experiment: &Experiment, columns: &[Column], metric: &str) -> bool {
-    let has = |column: &Column, what: Acknowledges| {
+fn are_unlike(experiment: &Experiment, columns: &[Column<'_>], metric: &str) -> bool {
+    let has = |column: &Column<'_>, what: Acknowledges| {
         let mut cells = experiment.rows.iter().filter_map(|row| column.cell(row));
         cells.any(|cell| timed(cell, metric) == Some(what))
     };
-    let is_of_batches = |column: &&Column| has(column, Acknowledges::Batch);
-    let is_of_records = |column: &&Column| has(column, Acknowledges::Record) && !is_of_batches(column);
+    let is_of_batches = |column: &&Column<'_>| has(column, Acknowledges::Batch);
+    let is_of_records = |column: &&Column<'_>| has(column, Acknowledges::Record) && !is_of_batches(column);
     columns.iter().any(|column| is_of_batches(&column)) && columns.iter().any(|column| is_of_records(&column))
 }
 

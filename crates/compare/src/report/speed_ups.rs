@@ -3,60 +3,40 @@
 
 use bench::number;
 
-use super::comparisons::{is_named_after, is_variant_of};
+use super::cells;
+use super::columns::Column;
+use super::comparisons::is_named_after;
 use super::markdown::escape;
 use super::measured::{Measured, better};
-use super::{cells, columns};
-use crate::results::{Better, Cell, Experiment, Results, Row};
+use crate::results::{Better, Experiment, Results, Row};
 
 /// A line for each of our systems, each variant of the system over which the speed-up is told, and each client that both share
 /// in a row; none over one that promises more than ours.
 pub(crate) fn lines(
     results: &Results,
     experiment: &Experiment,
+    columns: &[Column<'_>],
     row: &Row,
     metrics: &[&str],
 ) -> Vec<Vec<String>> {
     let (Some(over), Some(first)) = (&experiment.speed_up_over, results.systems.first()) else {
         return Vec::new();
     };
-    let mut lines = Vec::new();
-    for our in results.systems.iter().filter(|our| is_variant_of(our, first)) {
-        let others = results
-            .systems
+    let asked = || columns.iter().filter(|column| column.cell(row).is_some());
+    let ours = asked().filter(|our| is_named_after(our.system, &first.name));
+    let pairs = ours.flat_map(|our| asked().map(move |other| (our, other)));
+    let is_told = |(our, other): &(&Column<'_>, &Column<'_>)| {
+        is_named_after(other.system, over) && our.driver == other.driver && other.survives() <= our.survives()
+    };
+    let line = |(our, other): (&Column<'_>, &Column<'_>)| {
+        let [one, two] = [our, other].map(Column::system_title);
+        let label = format!("{one} over {two}, both through {}: speed-up", other.client());
+        let figures = metrics
             .iter()
-            .filter(|other| is_named_after(&other.name, over));
-        for other in others.filter(|other| other.survives <= our.survives) {
-            for [own, theirs] in shared(row, &our.name, &other.name) {
-                let client = columns::driver_title(Some(other), &theirs.driver);
-                let [one, two] = [our, other].map(columns::title);
-                let mut line = vec![escape(&format!(
-                    "{one} over {two}, both through {client}: speed-up"
-                ))];
-                let figure = |cell: &Cell, metric| Measured::in_row(row, cell, metric, results.repetitions);
-                line.extend(
-                    metrics
-                        .iter()
-                        .map(|metric| marked(figure(own, metric), figure(theirs, metric), metric)),
-                );
-                lines.push(line);
-            }
-        }
-    }
-    lines
-}
-
-/// The cells of both through the same client.
-fn shared<'a>(row: &'a Row, our: &str, other: &str) -> Vec<[&'a Cell; 2]> {
-    let own = row.cells.iter().filter(|cell| cell.system == our);
-    let pairs = own.filter_map(|own| {
-        let mut cells = row.cells.iter();
-        Some([
-            own,
-            cells.find(|cell| cell.system == other && cell.driver == own.driver)?,
-        ])
-    });
-    pairs.collect()
+            .map(|metric| marked(our.measured(row, metric), other.measured(row, metric), metric));
+        std::iter::once(escape(&label)).chain(figures).collect()
+    };
+    pairs.filter(is_told).map(line).collect()
 }
 
 /// A speed-up as a table shows it, marked as either figure is.
@@ -87,7 +67,8 @@ pub(crate) fn times(ours: &Measured, theirs: &Measured, metric: &str) -> Option<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::{Survives, made_up};
+    use crate::report::columns;
+    use crate::results::{Cell, Survives, made_up};
 
     fn cell(system: &str, driver: &str, [p50_us, records_per_s, samples]: [f64; 3]) -> Cell {
         let figures = [
@@ -107,17 +88,16 @@ mod tests {
         for place in [0, 3] {
             results.systems[place].survives = Survives::PowerCut;
         }
-        let experiment = Experiment {
+        let mut experiment = Experiment {
             speed_up_over: over.map(str::to_owned),
             ..Experiment::default()
         };
-        let row = made_up::row("a row", cells);
-        lines(
-            &results,
-            &experiment,
-            &row,
-            &["p50_us", "records_per_s", "samples"],
-        )
+        experiment.rows = vec![made_up::row("a row", cells)];
+        let (columns, metrics) = (
+            columns::of(&results, &experiment),
+            ["p50_us", "records_per_s", "samples"],
+        );
+        lines(&results, &experiment, &columns, &experiment.rows[0], &metrics)
     }
 
     #[test]

@@ -19,9 +19,9 @@ const NOT_MEASURED: &str = "not measured";
 pub(crate) struct Short<'a> {
     experiment: &'a Experiment,
     metric: &'a str,
-    columns: Vec<Column>,
+    columns: Vec<Column<'a>>,
     /// Ours that takes part: where the first system does not, the first of its variants.
-    ours: Option<String>,
+    ours: Option<&'a str>,
     /// Which columns are ours.
     first: &'a str,
 }
@@ -48,13 +48,11 @@ impl<'a> Short<'a> {
             .find(is_compared)
             .or_else(|| metrics().find(is_measured))?;
         let first = &results.systems.first()?.name;
-        let ours = columns
-            .iter()
-            .find(|column| is_named_after(&column.system, first));
+        let ours = columns.iter().find(|column| is_named_after(column.system, first));
         Some(Short {
             experiment,
             metric,
-            ours: ours.map(|column| column.system.clone()),
+            ours: ours.map(|column| column.system),
             columns,
             first,
         })
@@ -67,7 +65,7 @@ impl<'a> Short<'a> {
 
     /// The columns that are shown, with their places. Common clients take part where the publication tells a speed-up, which only they
     /// can show.
-    fn shown(&self) -> impl Iterator<Item = (usize, &Column)> {
+    fn shown(&self) -> impl Iterator<Item = (usize, &Column<'a>)> {
         let has_common = self.experiment.speed_up_over.is_some();
         let columns = self.columns.iter().enumerate();
         columns.filter(move |(_, column)| column.is_best_client || has_common)
@@ -79,15 +77,15 @@ impl<'a> Short<'a> {
     }
 
     /// How many times as good as a peer's figure ours is, through the same kind of client; none for what is ours.
-    fn times(&self, row: &Row, column: &Column) -> Option<f64> {
-        if is_named_after(&column.system, self.first) {
+    fn times(&self, row: &Row, column: &Column<'_>) -> Option<f64> {
+        if is_named_after(column.system, self.first) {
             return None;
         }
         let is_alike = |own: &&Column| match column.is_best_client {
             true => own.is_best_client,
             false => own.driver == column.driver,
         };
-        let mut own = (self.columns.iter()).filter(|own| Some(&own.system) == self.ours.as_ref());
+        let mut own = (self.columns.iter()).filter(|own| Some(own.system) == self.ours);
         let own = own.find(is_alike)?.measured(row, self.metric)?;
         let theirs = column.measured(row, self.metric)?;
         speed_ups::times(&own, &theirs, self.metric).filter(|_| own.can_meet(&theirs))
@@ -121,7 +119,7 @@ impl<'a> Short<'a> {
 
     fn cells(&self, row: &Row) -> Vec<String> {
         let standings = cells::standings(&self.columns, row, self.metric);
-        let cell = |(place, column): (usize, &Column)| {
+        let cell = |(place, column): (usize, &Column<'_>)| {
             let Some(measured) = column.measured(row, self.metric) else {
                 let why = cells::text(column, row, self.metric, Standing::Alone, &mut Notes::default());
                 return why.split(" \\[").next().unwrap_or_default().to_owned();
@@ -138,7 +136,7 @@ impl<'a> Short<'a> {
     /// All rows in one line: from the least to the most.
     fn line(&self) -> Vec<String> {
         let rows = || self.experiment.rows.iter();
-        let cell = |(_, column): (usize, &Column)| {
+        let cell = |(_, column): (usize, &Column<'_>)| {
             let medians = rows().filter_map(|row| Some(column.measured(row, self.metric)?.median));
             let times = rows().filter_map(|row| self.times(row, column));
             match (range(medians, number::plain), range(times, number::factor)) {
@@ -187,7 +185,7 @@ pub(crate) fn whole(results: &Results, experiment: &Experiment) -> String {
         lines.push(group);
         if let Some(row) = experiment.row(name) {
             lines.extend(block(&columns, row, &metrics, &mut notes));
-            lines.extend(speed_ups::lines(results, experiment, row, &metrics));
+            lines.extend(speed_ups::lines(results, experiment, &columns, row, &metrics));
         } else {
             let mut line = vec![NOT_MEASURED.to_owned()];
             line.resize(metrics.len() + 1, String::new());
@@ -223,7 +221,7 @@ pub(crate) fn whole(results: &Results, experiment: &Experiment) -> String {
 }
 
 /// A line for each system that was asked in a row.
-fn block(columns: &[Column], row: &Row, metrics: &[&str], notes: &mut Notes) -> Vec<Vec<String>> {
+fn block(columns: &[Column<'_>], row: &Row, metrics: &[&str], notes: &mut Notes) -> Vec<Vec<String>> {
     let standings: Vec<Vec<Standing>> = metrics
         .iter()
         .map(|metric| cells::standings(columns, row, metric))

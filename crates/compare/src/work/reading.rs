@@ -60,18 +60,12 @@ impl Running<'_> {
         let read = kept.whole();
         if cold {
             self.fleet.restart(self.way)?;
-            warm_up(self.way, 1, self.manner.warmup_seconds, self.fleet, self.names)?;
+            warm_up(self.way, 1, self.manner.warmup_seconds, self.fleet)?;
         }
         let mut second = self.fleet.start_driver(self.way)?;
         second.describe()?;
         let (server, _) = self.fleet.have(self.way)?;
-        warm_driver(
-            self.way,
-            self.manner.warmup_seconds,
-            server,
-            &mut second,
-            self.names,
-        )?;
+        warm_driver(self.way, self.manner.warmup_seconds, server, &mut second)?;
         if cold {
             ensure!(
                 machine::empty_page_cache(),
@@ -112,7 +106,7 @@ impl Running<'_> {
             rate: None,
             ..self.manner
         };
-        let commands = create_for_each(load, manner, self.way, server, drivers, self.names)?;
+        let commands = create_for_each(load, manner, self.way, server, drivers)?;
         let limit = limit(load, manner);
         let parts = together(drivers, &mut Unwatched, &|client, driving, watch| {
             driving.append(&commands[client], limit, watch)

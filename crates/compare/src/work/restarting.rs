@@ -7,15 +7,14 @@ use anyhow::{Result, ensure};
 use super::super::plan::Load;
 use super::check::{check, verify};
 use super::metering::Unwatched;
-use super::{Outcome, RECORDS_WITHIN, Running, Stored, command, create, limit, remove};
+use super::{Outcome, RECORDS_WITHIN, Running, Stored, command, limit, remove};
 use bench::contract::Append;
 
 impl Running<'_> {
     /// Appends, kills everything at once, starts it again, and appends one record more. All of them must be there.
     pub(super) fn restart(&mut self, load: &Load) -> Result<Outcome> {
         let (server, driving) = self.fleet.have(self.way)?;
-        let log = self.names.next();
-        create(&log, load.shards, self.way, server, driving)?;
+        let log = driving.create(load.shards, self.way, server)?;
         let append = command(&log, load, self.manner);
         let done = driving.append(&append, limit(load, self.manner), &mut Unwatched)?;
         check(&done, load)?;

@@ -12,7 +12,7 @@ use super::super::progress;
 use super::super::server::Server;
 use super::check::{check, verify};
 use super::metering::{Unwatched, rest};
-use super::{Manner, Names, Stored, command, create, limit};
+use super::{Manner, Stored, command, limit};
 use bench::contract::Done;
 
 /// What is asked for is done in so many parts for each kind of load.
@@ -26,29 +26,17 @@ const PACE: f64 = 2_000.0;
 
 /// Loads a system, and so many processes of its driver one after the other, each for `seconds` at least, and on while they still
 /// get faster, three times as long at most. Those that were loaded before are left as they are.
-pub(in super::super) fn warm_up(
-    way: &Way,
-    clients: usize,
-    seconds: f64,
-    fleet: &mut Fleet,
-    names: &mut Names,
-) -> Result<()> {
+pub(in super::super) fn warm_up(way: &Way, clients: usize, seconds: f64, fleet: &mut Fleet) -> Result<()> {
     for client in fleet.warm_clients(way)..clients {
         let (server, drivers) = fleet.have_clients(way, client + 1)?;
-        warm_driver(way, seconds, server, &mut drivers[client], names)?;
+        warm_driver(way, seconds, server, &mut drivers[client])?;
         fleet.set_warm_clients(way, client + 1);
     }
     Ok(())
 }
 
 /// The same for a driver of a running system.
-pub(super) fn warm_driver(
-    way: &Way,
-    seconds: f64,
-    server: &Server,
-    driving: &mut Driving,
-    names: &mut Names,
-) -> Result<()> {
+pub(super) fn warm_driver(way: &Way, seconds: f64, server: &Server, driving: &mut Driving) -> Result<()> {
     let (system, driver) = (&way.system.variant.title, &way.driver.file.title);
     progress::show(&format!("warming up {system} through {driver}"));
     let loads = loads();
@@ -65,7 +53,7 @@ pub(super) fn warm_driver(
         };
         let mut speeds = Vec::new();
         while speeds.len() < PARTS_MIN || (speeds.len() < PARTS_MAX && !is_steady(&speeds)) {
-            let Some(speed) = part(&load, way, manner, server, driving, names)? else {
+            let Some(speed) = part(&load, way, manner, server, driving)? else {
                 break;
             };
             speeds.push(speed);
@@ -108,10 +96,8 @@ fn part(
     manner: Manner,
     server: &Server,
     driving: &mut Driving,
-    names: &mut Names,
 ) -> Result<Option<f64>> {
-    let log = names.next();
-    create(&log, load.shards, way, server, driving)?;
+    let log = driving.create(load.shards, way, server)?;
     let done = driving.append(&command(&log, load, manner), limit(load, manner), &mut Unwatched);
     if load.follow && is_refused(&done, driving) {
         driving.delete(&log)?;

@@ -24,7 +24,7 @@ const LABEL_PART: f64 = 0.4;
 const SHARED: f64 = 5.0;
 
 /// The whole plot; none if no cell has the metric.
-pub(crate) fn draw(experiment: &Experiment, columns: &[Column], metric: &str) -> Option<String> {
+pub(crate) fn draw(experiment: &Experiment, columns: &[Column<'_>], metric: &str) -> Option<String> {
     let top = |row: &Row| {
         let figures = columns.iter().filter_map(|column| column.measured(row, metric));
         figures.map(|measured| measured.most).fold(0.0, f64::max)
@@ -70,11 +70,11 @@ pub(crate) fn draw(experiment: &Experiment, columns: &[Column], metric: &str) ->
 fn panel(
     svg: &mut Svg,
     row: &Row,
-    columns: &[Column],
+    columns: &[Column<'_>],
     metric: &str,
     (left, top, room, scale): (f64, f64, f64, f64),
 ) -> f64 {
-    let asked: Vec<&Column> = columns
+    let asked: Vec<&Column<'_>> = columns
         .iter()
         .filter(|column| column.cell(row).is_some())
         .collect();
@@ -122,7 +122,7 @@ fn panel(
 /// A bar with its whisker and, behind both, its median. Of a common client only the edge has the full colour.
 fn bar(
     svg: &mut Svg,
-    column: &Column,
+    column: &Column<'_>,
     measured: &Measured,
     (first, middle): (f64, f64),
     place: impl Fn(f64) -> f64,

@@ -50,14 +50,14 @@ struct Plot<'a> {
     x_ticks: Vec<(f64, String)>,
     /// Whether each point has its mark.
     has_marks: bool,
-    columns: &'a [Column],
+    columns: &'a [Column<'a>],
     panels: Vec<Panel>,
 }
 
 /// Medians over a parameter; none if there is nothing to draw.
 pub(crate) fn over_parameter(
     experiment: &Experiment,
-    columns: &[Column],
+    columns: &[Column<'_>],
     (x, metric, by): (&str, &str, Option<&str>),
 ) -> Option<String> {
     let value = |row: &Row, name: &str| row.parameters.get(name).copied().filter(|value| *value > 0.0);
@@ -106,7 +106,7 @@ pub(crate) fn over_parameter(
 }
 
 /// The medians of one column over the parameter, in its order.
-fn medians(rows: &[&Row], column: &Column, x: &str, metric: &str) -> Vec<Reading> {
+fn medians(rows: &[&Row], column: &Column<'_>, x: &str, metric: &str) -> Vec<Reading> {
     let reading = |row: &&Row| {
         let measured = column.measured(row, metric)?;
         Some(Reading {
@@ -134,9 +134,9 @@ pub(crate) fn words(parameter: &str) -> String {
 
 /// Distributions of latencies or of deliveries, as the metric of their middle says. Beyond the percentiles that the samples bear, a
 /// curve is pale; all of it is, where latencies decide nothing.
-pub(crate) fn percentiles(experiment: &Experiment, columns: &[Column], metric: &str) -> Option<String> {
+pub(crate) fn percentiles(experiment: &Experiment, columns: &[Column<'_>], metric: &str) -> Option<String> {
     let are_deliveries = metric.starts_with("delivery_");
-    let curve = |row: &Row, column: &Column| {
+    let curve = |row: &Row, column: &Column<'_>| {
         let cell = column.cell(row)?;
         // Such latencies as a whole say nothing of the system.
         let guess = column.measured(row, metric).and_then(|measured| measured.guess);
@@ -280,7 +280,7 @@ impl Plot<'_> {
         );
     }
 
-    fn draw_curve(&self, svg: &mut Svg, column: &Column, curve: &[Reading], (x, y): (&Axis, &Axis)) {
+    fn draw_curve(&self, svg: &mut Svg, column: &Column<'_>, curve: &[Reading], (x, y): (&Axis, &Axis)) {
         let ink = colour(column.ink);
         let place = |reading: &Reading| (x.place(reading.at.0), y.place(reading.at.1));
         for reading in curve {
