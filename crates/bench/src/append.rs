@@ -9,25 +9,21 @@ mod ring;
 mod verify;
 
 use std::sync::Mutex;
-use std::time::Duration;
 
 use anyhow::{Context, bail};
-use client::{Acks, Cluster, Compression, ErrorCode, NewTopic, TopicMetadata};
+use client::{Acks, Cluster, Compression, NewTopic};
 use serde::Serialize;
 
 use self::partition::PartitionAppender;
 use self::ring::Ring;
 use crate::broker::Broker;
-use crate::contract::Append;
-use crate::contract::producers::{self, Batches, Produced, Schedule};
+use crate::contract::producers::{self, Batches, Schedule};
+use crate::contract::{Append, Done};
 use crate::floor::Beside;
-use crate::latency::Latency;
+use crate::latency::{Latency, LatencyRecorder};
 use crate::progress::Progress;
 use crate::report::{Report, counted, mb_per_s, per_s};
 use crate::usage::Usage;
-
-/// How long a topic that was just created may take to have leaders.
-const TOPIC_PATIENCE: Duration = Duration::from_secs(30);
 
 /// What to append, and how.
 #[derive(Debug, Clone, clap::Args)]
@@ -162,16 +158,19 @@ pub fn run(options: &AppendOptions) -> anyhow::Result<AppendReport> {
     let load = load(options);
     let mut progress = Progress::new("append", &options.server_pids);
     let connect = |number| PartitionAppender::connect(options, number, &payloads, &acknowledged);
-    let produced = producers::produce(
+    let (done, latencies) = producers::produce(
         &load,
         Batches::ByDriver,
         &Schedule::new(&load),
         connect,
         &mut progress,
     )?;
-    let mut report = report(options, &produced);
-    report.floor = floor;
-    report.usage = progress.usage(report.records * options.record_bytes as u64);
+    let usage = progress.usage(done.bytes);
+    let mut report = AppendReport {
+        usage,
+        floor,
+        ..report(options, done, &latencies)
+    };
     if options.verify {
         let acknowledged = acknowledged.into_inner().expect("nobody died while adding");
         let verified = verify::read_back(&mut cluster, &options.topic, acknowledged, &payloads)?;
@@ -202,37 +201,29 @@ fn load(options: &AppendOptions) -> Append {
 }
 
 /// Creates the topic unless it exists with enough partitions.
-fn prepare_topic(cluster: &mut Cluster, options: &AppendOptions) -> anyhow::Result<TopicMetadata> {
+fn prepare_topic(cluster: &mut Cluster, options: &AppendOptions) -> anyhow::Result<()> {
     let name = &options.topic;
     let partitions = i32::try_from(options.partitions).context("--partitions is too large")?;
     let mut topic = NewTopic::new(name, partitions);
     topic.replication_factor = options.replicas.unwrap_or(-1);
     topic.configs = options.configs.clone();
-    if let Some(durability) = &options.durability {
-        topic
-            .configs
-            .push(("ropewalk.durability".to_owned(), durability.clone()));
+    let durability = options.durability.iter();
+    let durability = durability.map(|durability| ("ropewalk.durability".to_owned(), durability.clone()));
+    topic.configs.extend(durability);
+    let (found, is_made) = Broker::have_topic(cluster, &topic)?;
+    if !is_made && !topic.configs.is_empty() {
+        bail!("topic {name} exists already, so its configs cannot be set: use another or delete it");
     }
-    match cluster.create_topic(&topic) {
-        Err(error) if error.code() == Some(ErrorCode::TopicAlreadyExists) => {
-            if !topic.configs.is_empty() {
-                bail!("topic {name} exists already, so its configs cannot be set: use another or delete it");
-            }
-        }
-        other => other?,
-    }
-    let found = cluster.wait_topic(name, TOPIC_PATIENCE)?;
     if found.partitions.len() < options.partitions as usize {
         bail!(
             "topic {name} has {}, not {partitions}: use another or delete it",
             counted(found.partitions.len() as u64, "partition")
         );
     }
-    Ok(found)
+    Ok(())
 }
 
-fn report(options: &AppendOptions, produced: &Produced) -> AppendReport {
-    let (seconds, records) = (produced.seconds(), produced.records());
+fn report(options: &AppendOptions, done: Done, latencies: &LatencyRecorder) -> AppendReport {
     AppendReport {
         workload: "append",
         topic: options.topic.clone(),
@@ -243,14 +234,14 @@ fn report(options: &AppendOptions, produced: &Produced) -> AppendReport {
         in_flight: options.in_flight,
         acks: options.acks.code(),
         rate: options.rate,
-        seconds: (seconds * 1000.0).round() / 1000.0,
-        records,
-        records_per_s: per_s(records as f64, seconds),
-        mb_per_s: mb_per_s(records * options.record_bytes as u64, seconds),
-        latency: produced.latencies().summary(),
+        seconds: (done.seconds * 1000.0).round() / 1000.0,
+        records: done.records,
+        records_per_s: per_s(done.records as f64, done.seconds),
+        mb_per_s: mb_per_s(done.bytes, done.seconds),
+        latency: latencies.summary(),
         usage: Usage::default(),
-        errors: produced.errors(),
-        first_error: produced.first_error(),
+        errors: done.errors,
+        first_error: done.first_error,
         verified_records: None,
         floor: Beside::default(),
     }

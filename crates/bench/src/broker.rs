@@ -27,13 +27,16 @@ impl Broker {
         Cluster::connect(&self.bootstrap, ConnectionOptions::default())
     }
 
-    /// Makes a topic unless it is there, and waits until it can be used.
-    pub(crate) fn have_topic(cluster: &mut Cluster, topic: &NewTopic) -> client::Result<TopicMetadata> {
-        match cluster.create_topic(topic) {
-            Err(error) if error.code() == Some(ErrorCode::TopicAlreadyExists) => {}
-            made => made?,
-        }
-        cluster.wait_topic(&topic.name, TOPIC_PATIENCE)
+    /// Makes a topic unless it is there, and waits until it can be used. Whether it was made.
+    pub(crate) fn have_topic(
+        cluster: &mut Cluster,
+        topic: &NewTopic,
+    ) -> client::Result<(TopicMetadata, bool)> {
+        let is_made = match cluster.create_topic(topic) {
+            Err(error) if error.code() == Some(ErrorCode::TopicAlreadyExists) => false,
+            made => made.map(|()| true)?,
+        };
+        Ok((cluster.wait_topic(&topic.name, TOPIC_PATIENCE)?, is_made))
     }
 
     pub(crate) fn connection(&self) -> Result<Connection, ClientError> {

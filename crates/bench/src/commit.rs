@@ -89,7 +89,7 @@ pub fn run(options: &CommitOptions) -> anyhow::Result<CommitReport> {
         bail!("--seconds must not be negative");
     }
     let mut cluster = options.broker.cluster()?;
-    let topic = Broker::have_topic(&mut cluster, &NewTopic::new(&options.topic, 1))?.id;
+    let (topic, _) = Broker::have_topic(&mut cluster, &NewTopic::new(&options.topic, 1))?;
     // Makes the groups' topic, if there is none yet.
     cluster.group_offsets("bench-0")?;
     let floor = Beside::measure(&mut cluster, COMMIT_BYTES);
@@ -97,7 +97,7 @@ pub fn run(options: &CommitOptions) -> anyhow::Result<CommitReport> {
     let began = Instant::now();
     let commits = thread::scope(|scope| {
         let committers: Vec<_> = (0..options.connections)
-            .map(|number| scope.spawn(move || commit(options, topic, number, began)))
+            .map(|number| scope.spawn(move || commit(options, topic.id, number, began)))
             .collect();
         committers
             .into_iter()

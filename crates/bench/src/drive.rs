@@ -9,7 +9,6 @@ mod read;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
@@ -61,25 +60,24 @@ impl Ropewalk {
 impl System for Ropewalk {
     fn describe(&mut self) -> Result<Described> {
         let settings = [
-            ("acks", "all".to_owned()),
-            ("retries", "0".to_owned()),
-            ("idempotence", "none".to_owned()),
-            ("requests in flight", "in_flight".to_owned()),
+            ("acks", "all"),
+            ("retries", "0"),
+            ("idempotence", "none"),
+            ("requests in flight", "in_flight"),
             (
                 "batches",
-                "made by the driver; at a rate, of what is due when there is room".to_owned(),
+                "made by the driver; at a rate, of what is due when there is room",
             ),
-            ("compression", "none".to_owned()),
-            ("fetch bytes", "request_bytes".to_owned()),
-            ("checksums", "compared".to_owned()),
+            ("compression", "none"),
+            ("fetch bytes", "request_bytes"),
+            ("checksums", "compared"),
         ];
         Ok(Described {
             client: "ropewalk".to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             settings: settings
-                .map(|(name, value)| (name.to_owned(), value))
-                .into_iter()
-                .collect::<BTreeMap<_, _>>(),
+                .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                .into(),
         })
     }
 

@@ -186,7 +186,7 @@ pub fn run(options: &MembersOptions) -> anyhow::Result<MembersReport> {
 fn prepare(options: &MembersOptions) -> anyhow::Result<TopicId> {
     let mut cluster = options.broker.cluster()?;
     let topic = NewTopic::new(&options.topic, options.partitions);
-    let found = Broker::have_topic(&mut cluster, &topic)?;
+    let (found, _) = Broker::have_topic(&mut cluster, &topic)?;
     if found.partitions.len() != options.partitions as usize {
         bail!(
             "topic {} has {} partitions: use another or delete it",

@@ -42,13 +42,6 @@ pub fn count(value: u64) -> String {
     thousands(&value.to_string())
 }
 
-/// How many times the worse of two figures is the better one; none if one of them is nothing.
-#[must_use]
-pub fn times(one: f64, other: f64) -> Option<f64> {
-    let (small, large) = (one.abs().min(other.abs()), one.abs().max(other.abs()));
-    (small > 0.0 && large.is_finite()).then(|| large / small)
-}
-
 /// A factor: "1.25×", "3.4×", "48×".
 #[must_use]
 pub fn factor(value: f64) -> String {
@@ -85,7 +78,7 @@ fn thousands(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{count, factor, percent, plain, tick, times};
+    use super::{count, factor, percent, plain, tick};
 
     #[test]
     fn figures_are_short_and_whole_before_the_point() {
@@ -120,6 +113,5 @@ mod tests {
             [0.004, 0.03, -0.0001, 12.5].map(percent),
             ["0.4 %", "3 %", "0 %", "1,250 %"]
         );
-        assert_eq!((times(2.0, 8.0), times(0.0, 8.0)), (Some(4.0), None));
     }
 }

@@ -5,7 +5,6 @@
 
 mod consumer;
 
-use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
@@ -114,19 +113,18 @@ pub fn run(options: &ReadOptions) -> anyhow::Result<ReadReport> {
         bail!("topic {} is empty", options.topic);
     }
     let shares = stretches::share_out(&stretches, options.consumers);
-    let (had, began) = (AtomicU64::new(0), OnceLock::new());
+    let had = AtomicU64::new(0);
     let mut progress = Progress::new("read", &options.server_pids);
-    let outcomes = together::run(
+    let (began, outcomes) = together::run(
         options.consumers,
         "consumer",
         |index| consumer::open(options, &shares[index as usize]),
         |open, _| consumer::run(options, open, &had),
-        || *began.get_or_init(Instant::now),
+        Instant::now,
         &had,
         &mut progress,
     )?;
     let outcomes = outcomes.into_iter().collect::<anyhow::Result<Vec<Outcome>>>()?;
-    let began = *began.get().expect("they began together");
     let mut report = report(options, stretches.len(), began, &outcomes);
     report.usage = progress.usage(report.bytes);
     Ok(report)

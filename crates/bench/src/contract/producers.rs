@@ -4,7 +4,6 @@
 //! Each producer is a thread with an appender of its own. All warm up, wait until everyone has, and begin together; what
 //! one of them does then stands in `producer`.
 
-mod produced;
 mod producer;
 #[cfg(test)]
 mod tests;
@@ -16,13 +15,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
-pub(crate) use self::produced::Produced;
-use self::producer::{Plan, Producer};
+use self::producer::{Outcome, Plan, Producer};
 use super::driver::Events;
 use super::payload::Stamp;
 use super::time::{MachineTime, Time};
 use super::watch::Watch;
 use super::{Append, Done, together};
+use crate::latency::LatencyRecorder;
 
 /// How long a producer that cannot go on without an acknowledgement has an appender wait for one.
 pub const UNTIL_SOMETHING: Duration = Duration::from_secs(1);
@@ -115,18 +114,18 @@ pub fn run<A: Appender>(
     connect: impl Fn(u32) -> Result<A> + Sync,
     events: &Events<'_>,
 ) -> Result<Done> {
-    let produced = produce(append, batches, schedule, connect, &mut &*events)?;
-    Ok(produced.done(append.record_bytes))
+    let (done, _) = produce(append, batches, schedule, connect, &mut &*events)?;
+    Ok(done)
 }
 
-/// The same for whoever wants to know more than a driver says.
+/// The same for whoever wants the latencies as they were recorded.
 pub(crate) fn produce<A: Appender>(
     append: &Append,
     batches: Batches,
     schedule: &Schedule,
     connect: impl Fn(u32) -> Result<A> + Sync,
     watch: &mut dyn Watch,
-) -> Result<Produced> {
+) -> Result<(Done, LatencyRecorder)> {
     produce_by(&MachineTime, append, batches, schedule, connect, watch)
 }
 
@@ -138,7 +137,7 @@ fn produce_by<A: Appender, T: Time>(
     schedule: &Schedule,
     connect: impl Fn(u32) -> Result<A> + Sync,
     watch: &mut dyn Watch,
-) -> Result<Produced> {
+) -> Result<(Done, LatencyRecorder)> {
     check(append)?;
     let acknowledged = AtomicU64::new(0);
     let get_ready = |index| {
@@ -146,7 +145,7 @@ fn produce_by<A: Appender, T: Time>(
         let appender = connect(index).with_context(|| format!("producer {index} cannot connect"))?;
         Ok(Producer::warmed_up(plan, time, appender, &acknowledged))
     };
-    let outcomes = together::run(
+    let (began, outcomes) = together::run(
         append.producers,
         "producer",
         get_ready,
@@ -155,8 +154,30 @@ fn produce_by<A: Appender, T: Time>(
         &acknowledged,
         watch,
     )?;
-    let began = schedule.began.get().expect("they began together");
-    Ok(Produced::new(*began, outcomes))
+    Ok(sum_up(append, began, &outcomes))
+}
+
+/// What all producers did together.
+fn sum_up(append: &Append, began: Instant, outcomes: &[Outcome]) -> (Done, LatencyRecorder) {
+    let sum = |of: fn(&Outcome) -> u64| outcomes.iter().map(of).sum::<u64>();
+    let last = outcomes
+        .iter()
+        .filter_map(|outcome| outcome.last_acknowledged)
+        .max();
+    let took = last.map_or(Duration::ZERO, |last| last.saturating_duration_since(began));
+    let latencies = LatencyRecorder::merged(outcomes.iter().map(|outcome| &outcome.latencies));
+    let records = sum(|outcome| outcome.records);
+    let done = Done {
+        seconds: took.as_secs_f64(),
+        records,
+        bytes: records * append.record_bytes as u64,
+        errors: sum(|outcome| outcome.errors),
+        first_error: outcomes.iter().find_map(|outcome| outcome.first_error.clone()),
+        appended: outcomes.iter().map(|outcome| outcome.appended).collect(),
+        latency_ns: latencies.pairs(),
+        ..Done::default()
+    };
+    (done, latencies)
 }
 
 fn check(append: &Append) -> Result<()> {

@@ -13,7 +13,7 @@ use anyhow::{Context, Result, anyhow};
 use super::watch::Watch;
 
 /// Runs `count` threads called `name`. On its thread, each calls `get_ready` with its number, and `work` with what that gave
-/// once everyone is ready. When that is, `begin` says, once and before anybody works. What each did, by its number.
+/// once everyone is ready. When that is, `begin` says, once and before anybody works. The beginning, and what each did, by its number.
 ///
 /// `records` is what the threads count in for `watch`.
 ///
@@ -30,7 +30,7 @@ pub(crate) fn run<R, O: Send>(
     begin: impl FnOnce() -> Instant,
     records: &AtomicU64,
     watch: &mut dyn Watch,
-) -> Result<Vec<O>> {
+) -> Result<(Instant, Vec<O>)> {
     // Closed for as long as it is held for writing.
     let (gate, began) = (RwLock::new(()), OnceLock::new());
     std::thread::scope(|scope| {
@@ -65,11 +65,11 @@ pub(crate) fn run<R, O: Send>(
             arrived.map_err(|_| anyhow!("a {name} died before it began"))??;
         }
         watch.started()?;
-        assert!(began.set(begin()).is_ok(), "a load begins once");
+        let begins = *began.get_or_init(begin);
         drop(closed);
         let outcomes = wait_for_outcomes(&finished, records, watch);
         watch.done()?;
-        Ok(outcomes)
+        Ok((begins, outcomes))
     })
 }
 

@@ -1,7 +1,6 @@
 //! Reading a log from its first record: consumers that share out its shards or read the same ones over again.
 
 use std::collections::HashMap;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
@@ -39,18 +38,17 @@ pub(super) fn run(system: &Ropewalk, read: &Read, events: &Events<'_>) -> Result
         let consumer = TopicConsumer::new(&mut system.cluster()?, &read.log, share, options.clone());
         consumer.context("a consumer cannot connect")
     };
-    let (had, began) = (AtomicU64::new(0), OnceLock::new());
-    let outcomes = together::run(
+    let had = AtomicU64::new(0);
+    let (began, outcomes) = together::run(
         read.consumers,
         "consumer",
         connect,
         |consumer, _| consume(read, consumer, &had),
-        || *began.get_or_init(Instant::now),
+        Instant::now,
         &had,
         &mut &*events,
     )?;
     let outcomes = outcomes.into_iter().collect::<Result<Vec<Outcome>>>()?;
-    let began = *began.get().expect("they began together");
     let done = sum_up(read, began, &outcomes);
     if done.records < read.records {
         bail!(

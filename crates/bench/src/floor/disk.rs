@@ -99,7 +99,7 @@ fn file_bytes(size: usize, samples: u32) -> u64 {
     written_bytes.min(FILE_BYTES_MAX).next_multiple_of(1 << 20)
 }
 
-/// Durable writes in a file of written zeros.
+/// Durable writes in a file of written zeros, from its start again when its end is reached.
 fn flush_filled(
     disk: &RealDisk,
     file_bytes: u64,
@@ -109,22 +109,12 @@ fn flush_filled(
     let name = Path::new("filled");
     let file = disk.create(name)?;
     file.fill_with_zeros(file_bytes)?;
-    let recorder = flush_around(&file, file_bytes, size, samples)?;
+    let slots = file_bytes / size as u64;
+    let recorder = time_flushes(samples, size, |index, bytes| {
+        file.write_durable(u64::from(index) % slots * size as u64, bytes)
+    })?;
     disk.remove(name)?;
     Ok(recorder)
-}
-
-/// Durable writes one behind the other, from the file's start again when its end is reached.
-fn flush_around(
-    file: &Arc<dyn File>,
-    file_bytes: u64,
-    size: usize,
-    samples: u32,
-) -> anyhow::Result<LatencyRecorder> {
-    let slots = file_bytes / size as u64;
-    time_flushes(samples, size, |index, bytes| {
-        file.write_durable(u64::from(index) % slots * size as u64, bytes)
-    })
 }
 
 /// Durable writes one behind the other, each to where none was before.

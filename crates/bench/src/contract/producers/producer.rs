@@ -28,26 +28,22 @@ const LOOK_PERIOD: Duration = Duration::from_micros(50);
 
 /// One producer's part of a run.
 pub(super) struct Plan<'a> {
+    append: &'a Append,
     schedule: &'a Schedule,
     index: u32,
-    producers: u32,
-    shards: u32,
     batches: Batches,
-    batch_records: u64,
     /// Records of a unit; at a rate, the most.
     unit_records: u64,
     /// Units that may wait for their acknowledgement at once.
     window: u64,
     warmup_records: u64,
-    /// Measured records, the time for them, or both.
+    /// Measured records, unless only their time ends them.
     records: Option<u64>,
-    time: Option<Duration>,
-    paced: bool,
 }
 
 impl<'a> Plan<'a> {
     /// The share of producer `index`.
-    pub(super) fn new(append: &Append, batches: Batches, index: u32, schedule: &'a Schedule) -> Plan<'a> {
+    pub(super) fn new(append: &'a Append, batches: Batches, index: u32, schedule: &'a Schedule) -> Plan<'a> {
         let share = |records| share(records, index, append.producers);
         let batch_records = u64::from(append.batch_records);
         let in_flight = u64::from(append.in_flight);
@@ -56,18 +52,14 @@ impl<'a> Plan<'a> {
             Batches::ByClient => (1, in_flight * batch_records),
         };
         Plan {
+            append,
             schedule,
             index,
-            producers: append.producers,
-            shards: append.shards,
             batches,
-            batch_records,
             unit_records,
             window,
             warmup_records: share(append.warmup_records),
             records: append.records.map(share),
-            time: append.seconds.map(Duration::from_secs_f64),
-            paced: append.rate.is_some(),
         }
     }
 
@@ -75,10 +67,10 @@ impl<'a> Plan<'a> {
     fn shard(&self, unit: u64, first_record: u64) -> u32 {
         let batch = match self.batches {
             Batches::ByDriver => unit,
-            Batches::ByClient => first_record / self.batch_records,
+            Batches::ByClient => first_record / u64::from(self.append.batch_records),
         };
-        let shard = (u64::from(self.index) + batch * u64::from(self.producers)) % u64::from(self.shards);
-        shard as u32
+        let turn = u64::from(self.index) + batch * u64::from(self.append.producers);
+        (turn % u64::from(self.append.shards)) as u32
     }
 }
 
@@ -190,9 +182,9 @@ impl<'a, A: Appender, T: Time> Producer<'a, A, T> {
         self.is_measuring = true;
         let end = End {
             record: (self.plan.records).map_or(u64::MAX, |records| self.plan.warmup_records + records),
-            at: self.plan.time.map(|time| began + time),
+            at: (self.plan.append.seconds).map(|seconds| began + Duration::from_secs_f64(seconds)),
         };
-        if self.plan.paced {
+        if self.plan.append.rate.is_some() {
             self.send_paced(end);
         } else {
             self.send_closed(end);

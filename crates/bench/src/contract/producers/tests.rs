@@ -202,7 +202,7 @@ fn what_was_acknowledged_is_told_while_the_rest_is_under_way() {
     let mut watch = Waiting { records: 49, go_on };
     let schedule = Schedule::new(&append);
     let produced = produce(&append, Batches::ByDriver, &schedule, connect, &mut watch);
-    assert_eq!(produced.expect("it runs").records(), 50);
+    assert_eq!(produced.expect("it runs").0.records, 50);
 }
 
 #[test]

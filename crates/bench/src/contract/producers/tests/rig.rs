@@ -166,7 +166,7 @@ pub(super) fn run_fake(append: &Append, batches: Batches, behaviour: Behaviour) 
         &mut &Events::new(&mut out),
     );
     Ran {
-        done: produced.map(|produced| produced.done(append.record_bytes)),
+        done: produced.map(|(done, _)| done),
         events: said(out),
         log: log.into_inner().expect("no test panics here"),
     }
