@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use super::asking::ways;
 use super::figures;
 use super::fleet::Way;
-use super::identity;
 use super::peer::System;
 use super::plan::{Plan, RowPlan};
 use super::record::{CellKey, Line, Moment, Record, Run};
@@ -157,7 +156,7 @@ pub(super) fn without_options(command: &str, options: &[&str]) -> String {
 fn row(plan: &Plan, planned: &RowPlan, record: &Record, ways: &[Way]) -> Row {
     let cells = ways.iter().map(|way| {
         let key = CellKey::of(plan, planned, way);
-        cell(way, &key, record.runs(&key, &identity::of(way)).collect())
+        cell(way, &key, record.runs(&key).collect())
     });
     let mut row = Row {
         name: planned.name.clone(),
@@ -276,8 +275,9 @@ mod tests {
             row: "100 B".to_owned(),
             system: "able".to_owned(),
             driver: "c".to_owned(),
+            identity: "able".to_owned(),
         };
-        let run = || Line::Run(Run::new(&cell, 0, "able"));
+        let run = || Line::Run(Run::new(&cell, 0));
         // Killed in the middle, gone on with to the end, and asked for again when there was nothing left to do.
         let lines = [
             moment("1"),

@@ -9,13 +9,13 @@ use super::report::measured::Measured;
 use super::results::Cell;
 
 /// Whether acknowledged records of a cell were lost: then nothing more of it is believed, nor measured.
-pub(super) fn broke_its_promise(record: &Record, key: &CellKey, identity: &str) -> bool {
-    record.runs(key, identity).any(|run| run.broke_its_promise)
+pub(super) fn broke_its_promise(record: &Record, key: &CellKey) -> bool {
+    record.runs(key).any(|run| run.broke_its_promise)
 }
 
 /// Whether the figure that decides the score was not the same twice.
-pub(super) fn is_unsteady(record: &Record, key: &CellKey, identity: &str, metric: &str) -> bool {
-    let runs = record.runs(key, identity).filter(|run| run.succeeded());
+pub(super) fn is_unsteady(record: &Record, key: &CellKey, metric: &str) -> bool {
+    let runs = record.runs(key).filter(|run| run.succeeded());
     let cell = Cell {
         runs: runs.map(|run| run.figures.clone()).collect(),
         ..Cell::default()
@@ -25,20 +25,15 @@ pub(super) fn is_unsteady(record: &Record, key: &CellKey, identity: &str, metric
 
 /// Whether everything is read back in this repetition of so many: once in each cell, in the one that the lot of the cell falls on
 /// (whoever knows it gains nothing: what is sent must be there); if others were made before, in the last one.
-pub(super) fn must_verify(
-    record: &Record,
-    key: &CellKey,
-    identity: &str,
-    (repetition, repetitions): (u32, u32),
-) -> bool {
-    let mut before = record.runs(key, identity);
+pub(super) fn must_verify(record: &Record, key: &CellKey, (repetition, repetitions): (u32, u32)) -> bool {
+    let mut before = record.runs(key);
     let is_verified = before.any(|run| run.verified_records.is_some());
     let is_last = repetition + 1 == repetitions;
     repetition == identity::lot(key, repetitions) || (is_last && !is_verified)
 }
 
 /// Records a second that are due; none in the closed loop.
-pub(super) fn rate(record: &Record, row: &RowPlan, key: &CellKey, identity: &str) -> Result<Option<f64>> {
+pub(super) fn rate(record: &Record, row: &RowPlan, key: &CellKey) -> Result<Option<f64>> {
     let load = row.work.load();
     let (Some(share), Some(maximum)) = (load.share_of_maximum, &row.maximum) else {
         return Ok(load.rate);
@@ -48,7 +43,7 @@ pub(super) fn rate(record: &Record, row: &RowPlan, key: &CellKey, identity: &str
         row: maximum.row.clone(),
         ..key.clone()
     };
-    let runs = record.runs(&of, identity);
+    let runs = record.runs(&of);
     let mut rates: Vec<f64> = runs
         .filter_map(|run| run.figures.get("records_per_s").copied())
         .collect();

@@ -1,10 +1,11 @@
 //! Which program measures, and what it measures: runs of different builds, versions or settings are never taken for the same.
 
-use std::fs::{self, File};
-use std::io::Read;
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use crc_fast::CrcAlgorithm;
 
 use super::fleet::Way;
 use super::record::CellKey;
@@ -81,16 +82,9 @@ fn add_folder(text: &mut String, top: &Path, folder: &Path) {
     }
 }
 
-fn sum_of_file(path: &Path) -> std::io::Result<u64> {
-    let mut file = File::open(path)?;
-    let mut digest = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32IsoHdlc);
-    let mut bytes = vec![0; 1 << 16];
-    loop {
-        match file.read(&mut bytes)? {
-            0 => return Ok(digest.finalize()),
-            read => digest.update(&bytes[..read]),
-        }
-    }
+fn sum_of_file(path: &Path) -> io::Result<u64> {
+    let path = path.to_str().ok_or(io::ErrorKind::InvalidFilename)?;
+    crc_fast::checksum_file(CrcAlgorithm::Crc32IsoHdlc, path, None)
 }
 
 #[cfg(test)]
@@ -116,6 +110,7 @@ mod tests {
             row: row.to_string(),
             system: "able".to_owned(),
             driver: "c".to_owned(),
+            identity: String::new(),
         };
         let lots: std::collections::BTreeSet<u32> = (0..30).map(|row| lot(&cell(row), 3)).collect();
         assert_eq!(lots.len(), 3, "every repetition is drawn by some cell");

@@ -125,7 +125,7 @@ pub struct CompareOptions {
 pub fn run(options: &CompareOptions, command: &str, interrupt: &Interrupt) -> Result<Vec<String>> {
     let silent_max = check(options)?;
     let peers = Peers::read(&options.peers)?;
-    let systems = peers.choose(&options.systems, OWN)?;
+    let (systems, broken) = peers.choose(&options.systems, OWN)?;
     let plans = choose_plans(options)?;
     let setting = Setting {
         systems: &systems,
@@ -133,7 +133,7 @@ pub fn run(options: &CompareOptions, command: &str, interrupt: &Interrupt) -> Re
         options,
         interrupt,
     };
-    let left_out = left_out(&setting, &plans);
+    let left_out = left_out(broken, &setting, &plans);
     ensure!(
         !systems.is_empty() || !left_out.is_empty(),
         "there is no system in {}",
@@ -157,7 +157,7 @@ pub fn run(options: &CompareOptions, command: &str, interrupt: &Interrupt) -> Re
     drop(reserve);
     record.add(Line::Moment(moment_after(options, &directories.paths[0])));
     let known = Results {
-        suite: options.suite.name().to_owned(),
+        suite: options.suite.name(),
         command: command.to_owned(),
         nodes: options.nodes,
         repetitions: options.repetitions,
@@ -189,18 +189,19 @@ fn check(options: &CompareOptions) -> Result<Duration> {
     Duration::try_from_secs_f64(options.silent_seconds).context("--silent-seconds is no time")
 }
 
-/// The systems that were asked for and cannot take part, for the report; told at once as well.
-fn left_out(setting: &Setting<'_>, plans: &[Plan]) -> Vec<results::SystemFacts> {
-    let (peers, asked) = (setting.peers, &setting.options.systems);
-    let broken = peers.broken_among(asked);
-    let broken = broken.map(|(folder, why)| (folder.clone(), why.clone()));
+/// Those that were asked for and cannot take part, for the report; told at once as well. Variants that were asked for by name and that
+/// no chosen table asks are among them.
+fn left_out(
+    mut left_out: Vec<(String, String)>,
+    setting: &Setting<'_>,
+    plans: &[Plan],
+) -> Vec<results::SystemFacts> {
     let ways = plans.iter().flat_map(|plan| asking::ways(setting, plan));
     let in_tables: BTreeSet<String> = ways.map(|way| way.system.variant.name).collect();
     let names = setting.systems.iter().map(|system| &system.variant.name);
-    let unasked = names.filter(|name| asked.contains(name) && !in_tables.contains(*name));
-    let unasked = unasked.map(|name| (name.clone(), "none of the chosen tables asks it".to_owned()));
-    let all = broken.chain(peers.unknown_among(asked)).chain(unasked);
-    let facts = all.map(|(name, why)| {
+    let unasked = names.filter(|name| setting.options.systems.contains(name) && !in_tables.contains(*name));
+    left_out.extend(unasked.map(|name| (name.clone(), "none of the chosen tables asks it".to_owned())));
+    let facts = left_out.into_iter().map(|(name, why)| {
         eprintln!("{name} cannot take part: {why}");
         assemble::broken(&name, &why)
     });
@@ -287,7 +288,7 @@ fn choose_plans(options: &CompareOptions) -> Result<Vec<Plan>> {
 
 fn asked(options: &CompareOptions, machine: &results::Machine, data: &Path) -> Result<Asked> {
     Ok(Asked {
-        suite: options.suite.name().to_owned(),
+        suite: options.suite.name(),
         nodes: options.nodes,
         seconds: options.seconds,
         scale: options.scale,

@@ -9,6 +9,7 @@ use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 
 use super::identity;
+use super::report::comparisons::is_named_after;
 use super::results::{Acknowledges, Survives};
 use super::suite::all_plans;
 
@@ -194,21 +195,6 @@ impl Peers {
         None
     }
 
-    /// The folders among those that are asked for which cannot be used, and why.
-    pub(super) fn broken_among<'a>(
-        &'a self,
-        names: &'a [String],
-    ) -> impl Iterator<Item = (&'a String, &'a String)> {
-        let is_asked = |folder: &str| {
-            let is_it = |name: &String| {
-                let rest = name.strip_prefix(folder);
-                rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
-            };
-            names.is_empty() || names.iter().any(is_it)
-        };
-        self.broken.iter().filter(move |(folder, _)| is_asked(folder))
-    }
-
     fn systems(&self) -> impl Iterator<Item = System> + '_ {
         self.all.iter().flat_map(|peer| {
             peer.file.variants.iter().map(|variant| System {
@@ -219,45 +205,49 @@ impl Peers {
     }
 
     /// The systems of those names, in their order; a folder's name stands for all its variants. None at all: everything, the
-    /// `first` folder first. Names that nothing has are passed over (`unknown_among` tells them).
-    pub(super) fn choose(&self, names: &[String], first: &str) -> Result<Vec<System>> {
+    /// `first` folder first. Beside them, what was asked for and cannot take part, and why.
+    ///
+    /// # Errors
+    /// If nothing has any of the names.
+    pub(super) fn choose(
+        &self,
+        names: &[String],
+        first: &str,
+    ) -> Result<(Vec<System>, Vec<(String, String)>)> {
         if names.is_empty() {
             let (mut chosen, others): (Vec<System>, Vec<System>) =
                 self.systems().partition(|system| system.peer.name == first);
             chosen.extend(others);
-            return Ok(chosen);
+            return Ok((chosen, self.broken.clone().into_iter().collect()));
         }
-        let mut chosen: Vec<System> = Vec::new();
-        let unknown = self.unknown_among(names);
-        if let (Some((name, why)), true) = (unknown.first(), unknown.len() == names.len()) {
-            bail!("{name}: {why}");
-        }
+        let known: Vec<String> = self.systems().map(|system| system.variant.name).collect();
+        let (mut chosen, mut broken, mut unknown) = (Vec::new(), BTreeMap::new(), Vec::new());
         for name in names {
             // A folder's name may also be one of its variants': then it stands for the folder.
-            for system in self.named(name) {
-                if !chosen.contains(&system) {
-                    chosen.push(system);
-                }
+            let is_named = |system: &System| system.variant.name == *name || system.peer.name == *name;
+            let named: Vec<System> = self.systems().filter(is_named).collect();
+            let of_name = |(folder, _): &(&String, &String)| is_named_after(name, folder);
+            let reasons: Vec<_> = self.broken.iter().filter(of_name).collect();
+            if named.is_empty() && reasons.is_empty() {
+                let why = format!("there is no such system, only: {}", known.join(", "));
+                unknown.push((name.clone(), why));
             }
+            broken.extend(
+                reasons
+                    .into_iter()
+                    .map(|(folder, why)| (folder.clone(), why.clone())),
+            );
+            chosen.extend(
+                named
+                    .into_iter()
+                    .filter(|system| !chosen.contains(system))
+                    .collect::<Vec<_>>(),
+            );
         }
-        Ok(chosen)
-    }
-
-    /// Those among the names that nothing here has, and what there is instead.
-    pub(super) fn unknown_among(&self, names: &[String]) -> Vec<(String, String)> {
-        let is_known = |name: &String| {
-            let mut broken = self.broken_among(std::slice::from_ref(name));
-            self.named(name).next().is_some() || broken.next().is_some()
-        };
-        let known: Vec<String> = self.systems().map(|system| system.variant.name).collect();
-        let why = format!("there is no such system, only: {}", known.join(", "));
-        let unknown = names.iter().filter(|name| !is_known(name));
-        unknown.map(|name| (name.clone(), why.clone())).collect()
-    }
-
-    fn named<'a>(&'a self, name: &'a str) -> impl Iterator<Item = System> + 'a {
-        self.systems()
-            .filter(move |system| system.variant.name == name || system.peer.name == name)
+        if let Some((name, why)) = unknown.first().filter(|_| unknown.len() == names.len()) {
+            bail!("{name}: {why}");
+        }
+        Ok((chosen, broken.into_iter().chain(unknown).collect()))
     }
 
     pub(super) fn driver(&self, name: &str) -> Result<Driver> {
@@ -351,13 +341,12 @@ mod tests {
     fn a_folder_stands_for_its_variants_and_the_first_comes_first() {
         let other = PAIR.replace("pair", "able");
         let peers = peers(&[("pair", PAIR), ("able", &other)]).expect("both are sound");
-        let chosen = peers.choose(&[], "pair").expect("all");
+        let (chosen, _) = peers.choose(&[], "pair").expect("all");
         assert_eq!(names(&chosen), ["pair", "pair-quick", "able", "able-quick"]);
         assert_eq!(chosen[0].process_key(), chosen[1].process_key());
         assert_ne!(chosen[0].process_key(), chosen[2].process_key());
-        let one = peers
-            .choose(&["able-quick".to_owned()], "pair")
-            .expect("it is there");
+        let one = ["able-quick".to_owned()];
+        let (one, _) = peers.choose(&one, "pair").expect("it is there");
         assert_eq!(names(&one), ["able-quick"]);
     }
 
@@ -378,15 +367,18 @@ mod tests {
             ),
         ] {
             let peers = peers(&[("able", &able), ("pair", &text)]).expect("one of them is sound");
-            let chosen = peers.choose(&[], "able").expect("all that are sound");
-            assert_eq!(names(&chosen), ["able", "able-quick"], "{word}");
-            let asked = ["pair".to_owned()];
-            assert_eq!(peers.choose(&asked, "able").expect("it is known").len(), 0);
-            for asked in [&asked[..], &[]] {
-                let broken: Vec<_> = peers.broken_among(asked).collect();
-                assert!(broken.len() == 1 && broken[0].1.contains(word), "{broken:?}");
+            let all = &["able", "able-quick"][..];
+            for (asked, sound, count) in [
+                (&[][..], all, 1),
+                (&["pair"][..], &[][..], 1),
+                (&["able"][..], all, 0),
+            ] {
+                let asked: Vec<String> = asked.iter().map(ToString::to_string).collect();
+                let (chosen, left_out) = peers.choose(&asked, "able").expect("it is known");
+                assert_eq!(names(&chosen), sound, "{word}");
+                assert_eq!(left_out.len(), count, "{left_out:?}");
+                assert!(left_out.iter().all(|(_, why)| why.contains(word)), "{left_out:?}");
             }
-            assert_eq!(peers.broken_among(&["able".to_owned()]).count(), 0);
         }
         assert!(Peers::read(Path::new("/no/such/folder")).is_err());
     }

@@ -79,31 +79,27 @@ impl Progress {
 
     /// A run was made in an earlier session: it says nothing of how long the others take.
     pub(super) fn pass_over(&mut self, what: &str, seconds: f64) {
-        self.made += 1;
-        self.left_s -= seconds + OVERHEAD;
-        self.say_run(what, "made before");
+        self.say_run(what, seconds, "made before");
     }
 
     /// A run is over; `seconds` was the estimate of its load.
     pub(super) fn end(&mut self, what: &str, seconds: f64, found: &str) {
-        self.made += 1;
-        self.left_s -= seconds + OVERHEAD;
         self.estimated_s += seconds + OVERHEAD;
         self.real_s += self.began.elapsed().as_secs_f64();
-        self.say_run(what, found);
+        self.say_run(what, seconds, found);
     }
 
-    fn say_run(&self, what: &str, found: &str) {
+    fn say_run(&mut self, what: &str, seconds: f64, found: &str) {
+        self.made += 1;
+        self.left_s -= seconds + OVERHEAD;
         let pace = match self.estimated_s > 0.0 {
             true => self.real_s / self.estimated_s,
             false => 1.0,
         };
-        let left = self.left_s.max(0.0) * pace;
+        let left = time(self.left_s.max(0.0) * pace);
         say(&format!(
-            "[{}/{}, {} left] {what}: {found}",
-            self.made,
-            self.total,
-            time(left)
+            "[{}/{}, {left} left] {what}: {found}",
+            self.made, self.total
         ));
     }
 }

@@ -13,6 +13,7 @@ use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
 use super::fleet::Way;
+use super::identity;
 use super::plan::{Plan, RowPlan};
 use super::results::DriverFacts;
 use bench::contract::LatencyPairs;
@@ -78,6 +79,10 @@ pub(super) struct CellKey {
     pub(super) row: String,
     pub(super) system: String,
     pub(super) driver: String,
+    /// Of what is measured: a sum over the folders of the system and its driver, with versions and settings. Another one is another
+    /// system.
+    #[serde(default)]
+    pub(super) identity: String,
 }
 
 impl CellKey {
@@ -88,6 +93,7 @@ impl CellKey {
             row: row.name.clone(),
             system: way.system.variant.name.clone(),
             driver: way.driver.name.clone(),
+            identity: identity::of(way),
         }
     }
 }
@@ -98,9 +104,6 @@ pub(super) struct Run {
     #[serde(flatten)]
     pub(super) cell: CellKey,
     pub(super) repetition: u32,
-    /// Of what was measured: a sum over the folders of the system and its driver, with versions and settings.
-    #[serde(default)]
-    pub(super) identity: String,
     /// By metric; empty if it failed.
     pub(super) figures: BTreeMap<String, f64>,
     #[serde(default)]
@@ -122,11 +125,10 @@ pub(super) struct Run {
 
 impl Run {
     /// Of a cell, with nothing found yet.
-    pub(super) fn new(cell: &CellKey, repetition: u32, identity: &str) -> Run {
+    pub(super) fn new(cell: &CellKey, repetition: u32) -> Run {
         Run {
             cell: cell.clone(),
             repetition,
-            identity: identity.to_owned(),
             ..Run::default()
         }
     }
@@ -243,13 +245,12 @@ impl Record {
         self.trouble.as_deref()
     }
 
-    /// The runs of a cell that are of this identity. Where one was made again, the later one.
-    pub(super) fn runs<'a>(&'a self, cell: &'a CellKey, identity: &'a str) -> impl Iterator<Item = &'a Run> {
+    /// The runs of a cell. Where one was made again, the later one.
+    pub(super) fn runs(&self, cell: &CellKey) -> impl Iterator<Item = &Run> + use<'_> {
         let mut latest: BTreeMap<u32, &Run> = BTreeMap::new();
         for line in &self.lines {
             if let Line::Run(run) = line
                 && run.cell == *cell
-                && run.identity == identity
             {
                 latest.insert(run.repetition, run);
             }

@@ -145,14 +145,6 @@ pub enum Acknowledges {
     Record,
 }
 
-impl SystemFacts {
-    /// Whether records are on the disk before they are acknowledged.
-    #[must_use]
-    pub fn is_flushed(&self) -> bool {
-        self.survives == Survives::PowerCut
-    }
-}
-
 /// One client.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct DriverFacts {

@@ -14,7 +14,6 @@ use super::CompareOptions;
 use super::asking::{reason_not_to_ask, ways};
 use super::earlier;
 use super::fleet::{Fleet, Way};
-use super::identity;
 use super::interrupt::{Interrupt, Interrupted};
 use super::peer::{Peers, System};
 use super::plan::{Plan, RowPlan, Work};
@@ -51,7 +50,6 @@ pub(super) struct Runner<'a> {
 struct Measured {
     key: CellKey,
     way: Way,
-    identity: String,
     /// What it keeps from run to run.
     stored: Vec<Stored>,
     known_rate: Option<f64>,
@@ -129,11 +127,9 @@ impl<'a> Runner<'a> {
         let ways = ways(&self.setting, plan).into_iter();
         ways.map(|way| {
             let key = CellKey::of(plan, row, &way);
-            let identity = identity::of(&way);
             Measured {
-                failed: earlier::broke_its_promise(&self.record, &key, &identity),
+                failed: earlier::broke_its_promise(&self.record, &key),
                 key,
-                identity,
                 way,
                 stored: Vec::new(),
                 known_rate: None,
@@ -145,7 +141,7 @@ impl<'a> Runner<'a> {
     /// Whether another repetition is worth its time.
     fn is_unsteady(&self, plan: &Plan, cell: &Measured) -> bool {
         let metric = plan.metrics.first().filter(|_| !cell.failed);
-        metric.is_some_and(|metric| earlier::is_unsteady(&self.record, &cell.key, &cell.identity, metric))
+        metric.is_some_and(|metric| earlier::is_unsteady(&self.record, &cell.key, metric))
     }
 
     /// One run, unless it was made before or its cell has failed.
@@ -156,13 +152,13 @@ impl<'a> Runner<'a> {
         self.progress.begin();
         let is_made = self
             .record
-            .runs(&cell.key, &cell.identity)
+            .runs(&cell.key)
             .any(|run| run.repetition == repetition);
         if is_made {
             self.progress.pass_over(&what, estimate);
             return Ok(());
         }
-        let run = Run::new(&cell.key, repetition, &cell.identity);
+        let run = Run::new(&cell.key, repetition);
         let (run, found) = match reason_not_to_ask(row, &cell.way.system) {
             Some(why) => {
                 let found = format!("not asked: {why}");
@@ -311,7 +307,7 @@ impl<'a> Runner<'a> {
         repetition: u32,
         what: &str,
     ) -> Result<Outcome> {
-        let rate = earlier::rate(&self.record, row, &cell.key, &cell.identity)?;
+        let rate = earlier::rate(&self.record, row, &cell.key)?;
         let manner = Manner {
             seconds: self.setting.options.seconds,
             full_seconds: self.setting.options.seconds,
@@ -321,7 +317,6 @@ impl<'a> Runner<'a> {
             verify: earlier::must_verify(
                 &self.record,
                 &cell.key,
-                &cell.identity,
                 (repetition, self.setting.options.repetitions),
             ),
             counts: true,

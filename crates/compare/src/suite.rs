@@ -4,6 +4,7 @@
 mod published;
 
 use anyhow::{Context, Result};
+use clap::ValueEnum;
 use minijinja::{Environment, context};
 use serde::Deserialize;
 
@@ -61,14 +62,10 @@ struct SuiteFile {
 }
 
 impl Suite {
-    const ALL: [Suite; 3] = [Suite::Quick, Suite::Papers, Suite::Field];
-
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Suite::Quick => "quick",
-            Suite::Papers => "papers",
-            Suite::Field => "field",
-        }
+    /// As the option has it.
+    pub(super) fn name(self) -> String {
+        let value = self.to_possible_value().expect("no suite is hidden");
+        value.get_name().to_owned()
     }
 
     pub(super) fn plans(self, scale: Scale) -> Vec<Plan> {
@@ -112,7 +109,9 @@ fn plan(mut table: toml::Table) -> Result<Plan> {
 }
 
 pub(super) fn all_plans() -> impl Iterator<Item = Plan> {
-    Suite::ALL.into_iter().flat_map(|suite| suite.plans(WHOLE))
+    Suite::value_variants()
+        .iter()
+        .flat_map(|suite| suite.plans(WHOLE))
 }
 
 #[cfg(test)]
@@ -128,7 +127,7 @@ mod tests {
 
     #[test]
     fn suites_are_sound() {
-        for suite in Suite::ALL {
+        for suite in Suite::value_variants() {
             let plans = suite.plans(WHOLE);
             let names: BTreeSet<_> = plans.iter().map(|plan| &plan.name).collect();
             assert_eq!(names.len(), plans.len(), "names are unique");

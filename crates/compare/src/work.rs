@@ -23,7 +23,7 @@ use super::fleet::{Fleet, Way};
 use super::plan::{Load, Work, request_bytes};
 use super::progress;
 use super::server::Server;
-use bench::contract::{Append, LatencyPairs, Read};
+use bench::contract::{Append, Done, LatencyPairs, Read};
 
 /// The share of a run that goes before it, unmeasured.
 const WARMUP_SHARE: f64 = 0.25;
@@ -84,15 +84,21 @@ impl Stored {
         self.appended.iter().sum()
     }
 
+    /// What a client appended.
+    fn new(log: &str, load: &Load, done: &Done, server: &Server) -> Stored {
+        Stored {
+            log: log.to_owned(),
+            load: *load,
+            appended: done.appended.clone(),
+            server: server.number(),
+        }
+    }
+
     /// What each client appended.
     fn of_each(commands: &[Append], load: &Load, parts: &[Part], server: &Server) -> Vec<Stored> {
-        let each = commands.iter().zip(parts).map(|(command, part)| Stored {
-            log: command.log.clone(),
-            load: *load,
-            appended: part.done.appended.clone(),
-            server: server.number(),
-        });
-        each.collect()
+        let each = commands.iter().zip(parts);
+        each.map(|(command, part)| Stored::new(&command.log, load, &part.done, server))
+            .collect()
     }
 
     /// Of those, what is read: as many for every system, where there are as many.

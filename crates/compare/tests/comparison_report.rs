@@ -7,7 +7,7 @@ use std::path::Path;
 
 use compare::read_results;
 use compare::report::{self, Form, markdown};
-use compare::results::{Plot, Results, Survives, SystemFacts};
+use compare::results::{Plot, Results, Survives};
 
 fn write_all(results: &Results, out: &Path) -> anyhow::Result<()> {
     report::write_all(results, out, Form::Page)
@@ -255,7 +255,9 @@ fn what_is_no_number_is_no_figure() {
 fn within_the_spread_nobody_wins() {
     let mut results = comparison::results();
     results.systems.truncate(4);
-    results.systems.retain(SystemFacts::is_flushed);
+    results
+        .systems
+        .retain(|system| system.survives == Survives::PowerCut);
     results.experiments.truncate(1);
     let cells = vec![
         comparison::cell("strand", 100.0, 1e5),

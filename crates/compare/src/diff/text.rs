@@ -19,40 +19,39 @@ impl fmt::Display for Place {
 impl fmt::Display for Diff {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "suite {}, {} and {}", self.suite, self.began[0], self.began[1])?;
-        write_list(f, "Differs around them", self.surroundings.iter())?;
-        write_list(
-            f,
-            "Unlike machines, so no figure is judged (--any-machine judges all the same)",
-            self.unlike_machines.iter(),
-        )?;
-        let broken = self
-            .broken
-            .iter()
-            .map(|broken| format!("{}: {}", broken.place, broken.why));
-        write_list(f, "Broken", broken)?;
-        write_list(f, "What the machine moved", self.drift_line().iter())?;
-        write_changes(f, "Worse", &self.of(Some(Verdict::Worse)))?;
-        write_changes(f, "Better", &self.of(Some(Verdict::Better)))?;
-        write_list(f, "Only before", self.only_before.iter())?;
-        write_list(f, "Only after", self.only_after.iter())?;
-        let counts = [Verdict::Worse, Verdict::Better, Verdict::NoDifference]
-            .map(|verdict| self.of(Some(verdict)).len());
-        writeln!(
-            f,
-            "\n{} worse, {} better, {} without a difference, {} broken{}",
-            counts[0],
-            counts[1],
-            counts[2],
-            self.broken.len(),
-            match self.of(None).len() {
-                0 => String::new(),
-                unjudged => format!(", {unjudged} not judged"),
+        let broken = self.broken.iter();
+        let broken = broken.map(|broken| format!("{}: {}", broken.place, broken.why));
+        let unlike = "Unlike machines, so no figure is judged (--any-machine judges all the same)";
+        for (title, list) in [
+            ("Differs around them", &self.surroundings),
+            (unlike, &self.unlike_machines),
+            ("Broken", &broken.collect()),
+            ("What the machine moved", &self.drift_line()),
+            ("Worse", &self.lines(Verdict::Worse)),
+            ("Better", &self.lines(Verdict::Better)),
+            ("Only before", &self.only_before),
+            ("Only after", &self.only_after),
+        ] {
+            if !list.is_empty() {
+                writeln!(f, "\n{title}\n  {}", list.join("\n  "))?;
             }
+        }
+        let count = |verdict: Option<Verdict>| self.of(verdict).len();
+        write!(
+            f,
+            "\n{} worse, {} better, {} without a difference, {} broken",
+            count(Some(Verdict::Worse)),
+            count(Some(Verdict::Better)),
+            count(Some(Verdict::NoDifference)),
+            self.broken.len()
         )?;
+        if count(None) > 0 {
+            write!(f, ", {} not judged", count(None))?;
+        }
         let (judged, worse) = self.judged_and_worse();
         writeln!(
             f,
-            "worse figures of {}: {worse} of {judged}; by chance about {:.0}, and hardly ever more than {}",
+            "\nworse figures of {}: {worse} of {judged}; by chance about {:.0}, and hardly ever more than {}",
             self.about,
             bands::by_chance(judged),
             bands::by_chance_at_most(judged)
@@ -61,28 +60,20 @@ impl fmt::Display for Diff {
 }
 
 impl Diff {
-    /// What systems that did not change show of it; none where there are none.
-    fn drift_line(&self) -> Option<String> {
-        let moved = self
-            .drift
-            .iter()
-            .map(|(metric, times)| format!("{} {times:.2}×", measured::title(metric)));
-        let moved: Vec<String> = moved.collect();
-        (!moved.is_empty()).then(|| {
-            format!(
-                "figures of systems that did not change, in the middle, as multiples of what they were: {}",
-                moved.join("; ")
-            )
-        })
+    /// What systems that did not change show of it; nothing where there are none.
+    fn drift_line(&self) -> Vec<String> {
+        let moved = self.drift.iter();
+        let moved = moved.map(|(metric, times)| format!("{} {times:.2}×", measured::title(metric)));
+        let moved = moved.collect::<Vec<_>>().join("; ");
+        let line = "figures of systems that did not change, in the middle, as multiples of what they were: ";
+        let told = (!moved.is_empty()).then(|| format!("{line}{moved}"));
+        told.into_iter().collect()
     }
 
     /// The changes with this verdict, or those with none, the widest first.
     fn of(&self, verdict: Option<Verdict>) -> Vec<&Change> {
-        let mut changes: Vec<&Change> = self
-            .changes
-            .iter()
-            .filter(|change| change.verdict == verdict)
-            .collect();
+        let changes = self.changes.iter();
+        let mut changes: Vec<&Change> = changes.filter(|change| change.verdict == verdict).collect();
         // In tenths of a percent: what reads alike stays in the order of the tables.
         let width = |change: &Change| {
             let percent = change.change_percent;
@@ -91,34 +82,18 @@ impl Diff {
         changes.sort_by(|one, other| width(other).total_cmp(&width(one)));
         changes
     }
-}
 
-fn write_list(
-    f: &mut fmt::Formatter<'_>,
-    title: &str,
-    lines: impl Iterator<Item = impl fmt::Display>,
-) -> fmt::Result {
-    let mut lines = lines.peekable();
-    if lines.peek().is_some() {
-        writeln!(f, "\n{title}")?;
+    /// The same as text, their figures in a column.
+    fn lines(&self, verdict: Verdict) -> Vec<String> {
+        let changes = self.of(Some(verdict));
+        let figures: Vec<String> = changes.iter().map(|change| figures(change)).collect();
+        let widths = figures.iter().map(|figures| figures.chars().count());
+        let width = widths.max().unwrap_or(0);
+        let lines = figures.iter().zip(changes);
+        lines
+            .map(|(figures, change)| format!("{figures:<width$}  {}", what(change)))
+            .collect()
     }
-    lines.try_for_each(|line| writeln!(f, "  {line}"))
-}
-
-fn write_changes(f: &mut fmt::Formatter<'_>, title: &str, changes: &[&Change]) -> fmt::Result {
-    let lines: Vec<(String, String)> = changes
-        .iter()
-        .map(|change| (figures(change), what(change)))
-        .collect();
-    let width = lines
-        .iter()
-        .map(|(figures, _)| figures.chars().count())
-        .max()
-        .unwrap_or(0);
-    let lines = lines
-        .iter()
-        .map(|(figures, what)| format!("{figures:<width$}  {what}"));
-    write_list(f, title, lines)
 }
 
 fn what(change: &Change) -> String {

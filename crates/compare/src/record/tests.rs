@@ -2,8 +2,6 @@
 
 use super::*;
 
-const IDENTITY: &str = "able 1";
-
 fn asked(suite: &str) -> Asked {
     Asked {
         suite: suite.to_owned(),
@@ -23,6 +21,7 @@ fn key() -> CellKey {
         row: "100 B".to_owned(),
         system: "able".to_owned(),
         driver: "c".to_owned(),
+        identity: "able 1".to_owned(),
     }
 }
 
@@ -31,14 +30,14 @@ fn run(repetition: u32) -> Run {
         figures: BTreeMap::from([("p50_us".to_owned(), 12.5)]),
         latency_ns: vec![(12_500, 3)],
         verified_records: Some(3),
-        ..Run::new(&key(), repetition, IDENTITY)
+        ..Run::new(&key(), repetition)
     }
 }
 
 fn failed(repetition: u32) -> Run {
     Run {
         failure: Some("java is missing".to_owned()),
-        ..Run::new(&key(), repetition, IDENTITY)
+        ..Run::new(&key(), repetition)
     }
 }
 
@@ -64,13 +63,17 @@ fn it_goes_on_where_it_stopped_and_drops_a_torn_line() {
         .write_all(b"{\"line\":\"run\",\"exp")
         .expect("there is room");
     let mut record = open(&path);
-    assert_eq!(record.runs(&key(), IDENTITY).collect::<Vec<_>>(), [&run(0)]);
+    assert_eq!(record.runs(&key()).collect::<Vec<_>>(), [&run(0)]);
     record.add(Line::Run(run(1)));
     drop(record);
     let record = open(&path);
-    assert_eq!(record.runs(&key(), IDENTITY).count(), 2);
+    assert_eq!(record.runs(&key()).count(), 2);
+    let other = CellKey {
+        identity: "able 2".to_owned(),
+        ..key()
+    };
     assert_eq!(
-        record.runs(&key(), "able 2").count(),
+        record.runs(&other).count(),
         0,
         "another version is another system"
     );
@@ -82,17 +85,14 @@ fn what_failed_is_tried_again_and_the_later_run_counts() {
     let mut record = open(&path);
     record.add(Line::Run(run(0)));
     record.add(Line::Run(failed(1)));
-    assert_eq!(record.runs(&key(), IDENTITY).count(), 2);
+    assert_eq!(record.runs(&key()).count(), 2);
     drop(record);
     let mut record = open(&path);
-    assert_eq!(record.runs(&key(), IDENTITY).collect::<Vec<_>>(), [&run(0)]);
+    assert_eq!(record.runs(&key()).collect::<Vec<_>>(), [&run(0)]);
     record.add(Line::Run(run(1)));
     drop(record);
     let record = open(&path);
-    assert_eq!(
-        record.runs(&key(), IDENTITY).collect::<Vec<_>>(),
-        [&run(0), &run(1)]
-    );
+    assert_eq!(record.runs(&key()).collect::<Vec<_>>(), [&run(0), &run(1)]);
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn a_broken_promise_is_not_forgotten() {
     assert!(format!("{busy:#}").contains("in use"), "{busy:#}");
     drop(record);
     let record = open(&path);
-    assert_eq!(record.runs(&key(), IDENTITY).collect::<Vec<_>>(), [&broken]);
+    assert_eq!(record.runs(&key()).collect::<Vec<_>>(), [&broken]);
 }
 
 #[test]
@@ -160,14 +160,14 @@ fn on_a_full_disk_nothing_is_lost() {
         record.write().is_some_and(|why| why.contains("No space")),
         "{record:?}"
     );
-    assert_eq!(record.runs(&key(), IDENTITY).count(), 2, "they are in the report");
+    assert_eq!(record.runs(&key()).count(), 2, "they are in the report");
     record.file = file;
     record.add(Line::Run(run(2)));
     assert_eq!(record.write(), None);
     drop(record);
     let record = open(&path);
     assert_eq!(
-        record.runs(&key(), IDENTITY).count(),
+        record.runs(&key()).count(),
         3,
         "and on the disk, once there is room"
     );

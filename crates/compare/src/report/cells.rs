@@ -13,8 +13,8 @@ use crate::results::{Better, Cell, Row, Survives};
 /// Marks what was never the same twice.
 pub(crate) const UNSTEADY: &str = "‡";
 
-/// What a figure is among those of its row and metric whose systems promise the same.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+/// What a figure is among those of its row and metric whose systems promise the same; the best comes last.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Standing {
     /// It cannot be set beside any.
     #[default]

@@ -5,8 +5,8 @@
 
 use super::columns::{self, Column};
 use super::measured::{Measured, Verdict, better};
+use super::speed_ups;
 use crate::results::{Better, Experiment, LoopKind, Results, Row, SystemFacts};
-use bench::number;
 
 /// One figure of our system beside the same figure of another.
 #[derive(Debug, Clone)]
@@ -44,7 +44,8 @@ impl Comparison<'_> {
 
     /// How many times the worse figure is the better one.
     pub(crate) fn times(&self) -> Option<f64> {
-        number::times(self.ours.median, self.theirs.median)
+        let times = speed_ups::times(&self.ours, &self.theirs, self.metric)?;
+        Some(times.max(1.0 / times)).filter(|times| times.is_finite())
     }
 }
 

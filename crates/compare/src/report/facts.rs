@@ -9,6 +9,7 @@ use super::comparisons::is_variant_of;
 use super::guesses::{has_own_loads, timed};
 use super::markdown::escape;
 use super::measured::Measured;
+use super::score::of_key;
 use super::{cells, columns, contrary, requests, tables};
 use crate::results::{Experiment, LoopKind, Results, Row, SystemFacts};
 
@@ -113,16 +114,13 @@ fn failures(results: &Results) -> Vec<String> {
 
 /// Each thing once, with the first of its places and how many more there are.
 fn gathered(found: impl Iterator<Item = (String, String)>) -> Vec<String> {
-    let mut told: Vec<(String, String, usize)> = Vec::new();
+    let mut told: Vec<(String, Vec<String>)> = Vec::new();
     for (what, place) in found {
-        match told.iter_mut().find(|(known, ..)| *known == what) {
-            Some((_, _, more)) => *more += 1,
-            None => told.push((what, place, 0)),
-        }
+        of_key(&mut told, what).push(place);
     }
-    let with_place = |(what, place, more)| match more {
-        0 => format!("{what} ({place})"),
-        more => format!("{what} ({place}, and {more} more)"),
+    let with_place = |(what, places): (String, Vec<String>)| match places.len() - 1 {
+        0 => format!("{what} ({})", places[0]),
+        more => format!("{what} ({}, and {more} more)", places[0]),
     };
     told.into_iter().map(with_place).collect()
 }

@@ -53,24 +53,27 @@ fn figures<'a>(those: impl Iterator<Item = &'a Comparison<'a>>) -> Vec<Value> {
 
 /// A line for each metric of a table in which a system is better: how many rows that are, and by how much.
 fn gathered<'a>(those: impl Iterator<Item = &'a Comparison<'a>>) -> Vec<Value> {
-    let mut gathered: Vec<((&str, &str, String), Vec<f64>)> = Vec::new();
+    let mut gathered: Vec<((&str, &str, String), Vec<Option<f64>>)> = Vec::new();
     for one in those {
         let what = (one.experiment.title.as_str(), title(one.metric), opponent(one));
-        let times = one.times();
-        match gathered.iter_mut().find(|(known, _)| *known == what) {
-            Some((_, all)) => all.push(times.unwrap_or(f64::INFINITY)),
-            None => gathered.push((what, vec![times.unwrap_or(f64::INFINITY)])),
-        }
+        of_key(&mut gathered, what).push(one.times());
     }
     let told = gathered.into_iter().map(|((table, metric, opponent), times)| {
         let rows = times.len();
-        let by = range(
-            times.into_iter().filter(|times| times.is_finite()),
-            number::factor,
-        );
+        let by = range(times.into_iter().flatten(), number::factor);
         context! { table, metric, opponent, rows, by }
     });
     told.collect()
+}
+
+/// What is known of a key, in the order in which keys come.
+pub(crate) fn of_key<K: PartialEq, V: Default>(all: &mut Vec<(K, V)>, key: K) -> &mut V {
+    let known = all.iter().position(|(known, _)| *known == key);
+    let place = known.unwrap_or(all.len());
+    if known.is_none() {
+        all.push((key, V::default()));
+    }
+    &mut all[place].1
 }
 
 /// The other side of a comparison, as a reader knows it.
@@ -87,13 +90,8 @@ fn verdicts(found: &[Comparison<'_>]) -> Vec<(String, [u64; 3])> {
     let mut pairs: Vec<(String, [u64; 3])> = Vec::new();
     for one in found.iter().filter(|one| one.decides && one.is_same_guarantee()) {
         let pair = format!("{} against {}", columns::title(one.our_system), opponent(one));
-        let known = pairs.iter().position(|(known, _)| *known == pair);
-        let place = known.unwrap_or_else(|| {
-            pairs.push((pair, [0; 3]));
-            pairs.len() - 1
-        });
         let verdicts = [Verdict::Worse, Verdict::NoDifference, Verdict::Better];
-        for (count, verdict) in pairs[place].1.iter_mut().zip(verdicts) {
+        for (count, verdict) in of_key(&mut pairs, pair).iter_mut().zip(verdicts) {
             *count += u64::from(one.verdict == verdict);
         }
     }
@@ -107,23 +105,18 @@ fn bests(results: &Results) -> Vec<(String, [u64; 2])> {
     for experiment in &results.experiments {
         let columns = columns::of(results, experiment);
         for row in &experiment.rows {
-            let by_metric = experiment
-                .metrics
-                .iter()
-                .map(|metric| cells::standings(&columns, row, metric));
+            let metrics = experiment.metrics.iter();
+            let by_metric = metrics.map(|metric| cells::standings(&columns, row, metric));
             let by_metric: Vec<Vec<Standing>> = by_metric.collect();
             for (number, [best, rows]) in bests.iter_mut().enumerate() {
-                let own = by_metric.iter().map(|standings| {
-                    let own = columns
-                        .iter()
-                        .zip(standings)
-                        .filter(|(column, _)| column.number == number);
-                    own.map(|(_, standing)| *standing)
-                        .filter(|standing| *standing != Standing::Alone)
-                        .collect::<Vec<_>>()
-                });
-                if let Some(own) = own.into_iter().find(|own| !own.is_empty()) {
-                    *best += u64::from(own.contains(&Standing::Best));
+                let of_system = |standings: &Vec<Standing>| {
+                    let own = columns.iter().zip(standings);
+                    let own = own.filter(|(column, _)| column.number == number);
+                    own.map(|(_, standing)| *standing).max()
+                };
+                let mut own = by_metric.iter().filter_map(of_system);
+                if let Some(standing) = own.find(|standing| *standing != Standing::Alone) {
+                    *best += u64::from(standing == Standing::Best);
                     *rows += 1;
                 }
             }

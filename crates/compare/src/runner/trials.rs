@@ -14,57 +14,47 @@ use crate::work::Manner;
 const TRIAL_SHARE: f64 = 0.5;
 /// No further trial begins after so long: making thousands of shards for each takes minutes, and so do many records.
 const TRIALS_WITHIN: Duration = Duration::from_secs(60);
-/// So many trials at most, at a rate and without one.
-const PACED_MAX: usize = 6;
-const UNPACED_MAX: usize = 4;
 /// A latency that is not lower by a tenth is as low as it will be.
 const LOWER: f64 = 0.9;
 /// A rate that is not higher by this is as high as it will be.
 const HIGHER: f64 = 1.05;
 
 /// What tells whether trials still get faster.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Judged {
-    /// At a rate: the latency that decides.
-    ByLatency,
-    /// Else: records a second.
-    ByRate,
+struct Judged {
+    /// The figure that decides: the first of these that there is.
+    names: &'static [&'static str],
+    /// So many trials at most.
+    most: usize,
+    /// Whether the last is clearly better than the one before.
+    is_better: fn(f64, f64) -> bool,
 }
+
+/// At a rate, the latency decides.
+const BY_LATENCY: Judged = Judged {
+    names: &["delivery_p50_us", "p50_us"],
+    most: 6,
+    is_better: |last, before| last < before * LOWER,
+};
+
+const BY_RATE: Judged = Judged {
+    names: &["records_per_s"],
+    most: 4,
+    is_better: |last, before| last > before * HIGHER,
+};
 
 impl Judged {
     fn of(rate: Option<f64>) -> Judged {
-        match rate {
-            Some(_) => Judged::ByLatency,
-            None => Judged::ByRate,
-        }
+        if rate.is_some() { BY_LATENCY } else { BY_RATE }
     }
 
-    fn figure(self, figures: &BTreeMap<String, f64>) -> Option<f64> {
-        let names: &[&str] = match self {
-            Judged::ByLatency => &["delivery_p50_us", "p50_us"],
-            Judged::ByRate => &["records_per_s"],
-        };
-        names.iter().find_map(|name| figures.get(*name)).copied()
+    fn figure(&self, figures: &BTreeMap<String, f64>) -> Option<f64> {
+        self.names.iter().find_map(|name| figures.get(*name)).copied()
     }
 
     /// Whether trials with these figures are enough.
-    fn are_enough(self, found: &[f64]) -> bool {
-        let most = match self {
-            Judged::ByLatency => PACED_MAX,
-            Judged::ByRate => UNPACED_MAX,
-        };
-        found.len() >= most || self.is_steady(found)
-    }
-
-    /// Whether the last trial was not clearly better than the one before.
-    fn is_steady(self, found: &[f64]) -> bool {
-        let [.., before, last] = found else {
-            return false;
-        };
-        match self {
-            Judged::ByLatency => *last >= before * LOWER,
-            Judged::ByRate => *last <= before * HIGHER,
-        }
+    fn are_enough(&self, found: &[f64]) -> bool {
+        let is_steady = matches!(found, [.., before, last] if !(self.is_better)(*last, *before));
+        found.len() >= self.most || is_steady
     }
 }
 
@@ -104,12 +94,12 @@ mod tests {
 
     #[test]
     fn trials_go_on_while_they_get_faster_up_to_a_limit() {
-        let paced = Judged::ByLatency;
+        let paced = BY_LATENCY;
         assert!(!paced.are_enough(&[]) && !paced.are_enough(&[246_000.0]));
         assert!(!paced.are_enough(&[246_000.0, 31_800.0, 574.0]));
         assert!(paced.are_enough(&[31_800.0, 574.0, 560.0]) && paced.are_enough(&[574.0, 900.0]));
         assert!(paced.are_enough(&[64.0, 32.0, 16.0, 8.0, 4.0, 2.0]));
-        let unpaced = Judged::ByRate;
+        let unpaced = BY_RATE;
         assert!(!unpaced.are_enough(&[5_000.0]) && !unpaced.are_enough(&[5_000.0, 5_600.0]));
         assert!(unpaced.are_enough(&[5_000.0, 5_200.0]) && unpaced.are_enough(&[5_000.0, 4_000.0]));
         assert!(unpaced.are_enough(&[1.0, 2.0, 4.0, 8.0]));

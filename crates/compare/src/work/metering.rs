@@ -115,18 +115,12 @@ impl<'a> Metering<'a> {
     }
 
     fn client_cpu(&self) -> Result<Duration> {
-        let of_each = self.driver_pids.iter().map(|pid| {
-            let usage = process_usage(*pid).context("the driver is gone")?;
-            Ok(usage.cpu_user + usage.cpu_system)
-        });
-        of_each.sum()
+        Ok(Meter::read(&self.driver_pids).context("the driver is gone")?.cpu)
     }
 
     fn beside_cpu(&self) -> Duration {
-        let usage = self
-            .course
-            .and_then(|course| process_usage(course.client_pid?).ok());
-        usage.map_or(Duration::ZERO, |usage| usage.cpu_user + usage.cpu_system)
+        let pid = self.course.and_then(|course| course.client_pid);
+        Meter::read(pid.as_slice()).map_or(Duration::ZERO, |meter| meter.cpu)
     }
 }
 
@@ -173,8 +167,8 @@ impl Watch for Metering<'_> {
 
 /// The processor time of the whole machine and of this program.
 fn machine_and_own() -> Option<(Duration, Duration)> {
-    let own = process_usage(std::process::id()).ok()?;
-    Some((machine::busy()?, own.cpu_user + own.cpu_system))
+    let own = Meter::read(&[std::process::id()]).ok()?;
+    Some((machine::busy()?, own.cpu))
 }
 
 /// Looks how much memory a system has, until it is asked for the most.

@@ -18,12 +18,7 @@ impl Running<'_> {
         let append = command(&log, load, self.manner);
         let done = driving.append(&append, limit(load, self.manner), &mut Unwatched)?;
         check(&done, load)?;
-        let kept = Stored {
-            log,
-            load: *load,
-            appended: done.appended,
-            server: server.number(),
-        };
+        let kept = Stored::new(&log, load, &done, server);
         self.fleet.crash(self.way);
         let ready = self.fleet.start_again(self.way)?;
         let (_, driving) = self.fleet.have(self.way)?;

@@ -105,16 +105,9 @@ fn part(
     }
     let done = done?;
     check(&done, load)?;
-    let speed = speed(&done, manner.rate);
-    let stored = Stored {
-        log,
-        load: *load,
-        appended: done.appended,
-        server: server.number(),
-    };
-    verify(&stored, &[], driving)?;
-    driving.delete(&stored.log)?;
-    Ok(Some(speed))
+    verify(&Stored::new(&log, load, &done, server), &[], driving)?;
+    driving.delete(&log)?;
+    Ok(Some(speed(&done, manner.rate)))
 }
 
 /// Whether a driver failed and lives on: then the rows that ask the same of it say so.
