@@ -96,6 +96,8 @@ pub enum RecoverError {
 }
 
 const FORMAT: &str = "partition history";
+/// Nothing is accepted that was not promised: such a replica would let in the leader of an epoch between the two.
+const ACCEPTED: &str = "the accepted epoch of a partition history (at most the promised one)";
 const VERSION: u8 = 3;
 /// Where there is no epoch.
 const NO_EPOCH: i32 = -1;
@@ -189,6 +191,9 @@ impl History {
         let mut reader = Reader::open_only(bytes, FORMAT, VERSION)?;
         let promised = read_epoch(&mut reader)?;
         let accepted = read_epoch(&mut reader)?;
+        if accepted > promised {
+            return Err(DecodeError::Impossible { field: ACCEPTED });
+        }
         let unsettled = read_configurations(&mut reader)?;
         let epochs = Epochs::read(&mut reader)?;
         let producers = Producers::read(now, limits, &mut reader)?;
@@ -319,6 +324,20 @@ mod tests {
             let read = restore(&forged.snapshot(Duration::ZERO, Offset::ZERO));
             assert_eq!(read, Err(DecodeError::Impossible { field: FORMAT }), "{index}");
         }
+    }
+
+    #[test]
+    fn an_epoch_that_is_accepted_above_the_promised_one_is_refused() {
+        for promised in [Some(Epoch(5)), None] {
+            let forged = History { promised, ..bound() };
+            let refused = restore(&forged.snapshot(Duration::ZERO, Offset::ZERO));
+            assert_eq!(refused, Err(DecodeError::Impossible { field: ACCEPTED }));
+        }
+        let equal = History {
+            promised: Some(Epoch(6)),
+            ..bound()
+        };
+        assert_eq!(restore(&equal.snapshot(Duration::ZERO, Offset::ZERO)), Ok(equal));
     }
 
     #[test]
