@@ -185,6 +185,14 @@ bugs! {
     UncommittedHistoryKept,
     /// A replica is reported to have caught up without having accepted the epoch.
     CaughtUpWithoutAccept,
+    /// A follower that has accepted the epoch is not taken beyond its end when the leader's log begins above it.
+    LeftBehindByTrim,
+    /// A partition may take all the room that its shard has for batches that are not committed.
+    OnePartitionTakesAll,
+    /// An opening leader goes on with a promise whose disk may be gone.
+    PromiseOutlivesLink,
+    /// Two logs are compared below the tail of one of them, too, where one may not know any more who wrote.
+    CommittedCompared,
 }
 
 /// Says whether a bug is planted: never.

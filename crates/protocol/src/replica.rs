@@ -14,6 +14,7 @@ mod leading;
 pub mod link;
 mod log;
 mod opening;
+pub mod room;
 #[cfg(test)]
 mod tests;
 
@@ -197,8 +198,8 @@ impl Replica {
         }
     }
 
-    /// Begins anew with a node whose link was taken: what was on its way before may be lost. Drop what still arrives of
-    /// acknowledgements from an earlier incarnation of it before this is called.
+    /// Begins anew with a node whose link was taken: what was on its way before may be lost. From now on, drop whatever still arrives
+    /// that an earlier incarnation of it has sworn.
     pub fn handle_link(&mut self, now: Duration, peer: NodeId) {
         match &mut self.role {
             Role::Opening(opening) => {

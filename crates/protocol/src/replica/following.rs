@@ -102,7 +102,8 @@ impl Following<'_> {
     /// A log that has accepted the epoch is a prefix of the leader's. It may yet end where that does not begin any more.
     fn must_meet(&self, landmark: &Landmark) -> bool {
         let ends_below = |base: &Base| base.first > self.log.next_offset();
-        let is_left_behind = matches!(landmark, Landmark::Base(base) if ends_below(base));
+        let is_left_behind =
+            matches!(landmark, Landmark::Base(base) if ends_below(base)) && !planted(Bug::LeftBehindByTrim);
         self.log.accepted() < self.epoch || is_left_behind
     }
 

@@ -59,17 +59,14 @@ impl Opening {
         opening
     }
 
-    /// Asks a replica again whose link was lost with whatever was on its way. What it was to give must come from it or another.
+    /// Asks a replica again whose link was taken anew: its disk may be another than the one that promised. What was to be copied from it
+    /// must come from the log that promises now, or from another replica.
     pub(super) fn handle_link(&mut self, epoch: Epoch, peer: NodeId, actions: &mut VecDeque<Action>) {
-        if let Stage::Locating { best } | Stage::Copying { best } = self.stage
-            && best == peer
-        {
-            self.stage = Stage::Sealing;
+        if !planted(Bug::PromiseOutlivesLink) {
             self.promised.remove(&peer);
+            self.stage = Stage::Sealing;
         }
-        if !self.promised.contains_key(&peer) {
-            self.ask(epoch, peer, actions);
-        }
+        self.ask(epoch, peer, actions);
     }
 
     fn ask(&self, epoch: Epoch, to: NodeId, actions: &mut VecDeque<Action>) {

@@ -7,4 +7,5 @@ mod planted_bugs;
 mod random;
 mod scenarios;
 mod simulation;
+mod traps;
 mod world;

@@ -67,7 +67,7 @@ mistakes! {
     acknowledging_before_the_flush_is_caught AckBeforeFlush
     a_loss_that_is_not_noticed_is_caught LossNotNoticed
     settling_before_accepts_is_caught SettledWhenAssigned
-    two_changes_at_once_are_caught ChangesUnsettled
     an_epoch_given_twice_is_caught EpochGivenTwice
+    two_leaders_in_one_term_are_caught TwoLeadersInOneTerm
     a_report_that_outlives_a_doubt_is_caught ReportOutlivesDoubt
 }

@@ -343,11 +343,9 @@ impl Simulation {
     /// Gives the next epoch to a certain member, now and then of another configuration.
     fn assign(&mut self) {
         let metadata = &self.world.metadata;
-        let is_settled =
-            metadata.unsettled.len() <= 1 || self.world.mistake == Some(Mistake::ChangesUnsettled);
         let mut configuration = metadata.configuration.clone();
         let ready: Vec<_> = metadata.ready.iter().copied().collect();
-        if is_settled && self.random.chance(40) {
+        if metadata.unsettled.len() <= 1 && self.random.chance(40) {
             self.reconfigure(&mut configuration, &ready);
         }
         let certain = |node: &NodeId| !self.world.metadata.uncertain.contains(node);

@@ -33,8 +33,10 @@ pub(super) enum Mistake {
     ChangesUnsettled,
     /// Voters with a disk of before give an epoch out again.
     EpochGivenTwice,
-    /// Acknowledgements of before a disk was lost are delivered after it came back.
-    OldAcksDelivered,
+    /// The metadata has two leaders in one term, and each gives the term's number out as an epoch.
+    TwoLeadersInOneTerm,
+    /// What a node has sworn before its disk was lost is delivered after it came back.
+    OldOathsDelivered,
     /// A report that a replica has caught up counts though the replica was doubted since.
     ReportOutlivesDoubt,
 }
@@ -183,9 +185,14 @@ impl World {
 
     // The metadata.
 
-    /// Gives out the next epoch.
-    pub(super) fn assign(&mut self, leader: usize, configuration: Configuration) {
+    /// Gives out the next epoch. A change of the configuration waits while one is not settled.
+    pub(super) fn assign(&mut self, leader: usize, wanted: Configuration) {
         let metadata = &mut self.metadata;
+        let may_change = metadata.unsettled.len() <= 1 || self.mistake == Some(Mistake::ChangesUnsettled);
+        let configuration = match may_change {
+            true => wanted,
+            false => metadata.configuration.clone(),
+        };
         let again = self.mistake == Some(Mistake::EpochGivenTwice) && metadata.epoch.0 % 3 == 2;
         metadata.epoch = Epoch(metadata.epoch.0 + i32::from(!again));
         metadata.leader = leader;
@@ -241,9 +248,16 @@ impl World {
 
     /// Has a node learn the next decision of the metadata. Gives `false` if it knows all.
     pub(super) fn learn(&mut self, node: usize) -> bool {
-        let Some(command) = self.metadata.commands.get(self.nodes[node].image).cloned() else {
+        let Some(mut command) = self.metadata.commands.get(self.nodes[node].image).cloned() else {
             return false;
         };
+        if self.mistake == Some(Mistake::TwoLeadersInOneTerm)
+            && let Command::Assign(assignment) = &mut command
+            && assignment.epoch > Epoch(0)
+            && assignment.configuration.replicas.last() == Some(&node_id(node))
+        {
+            assignment.leader = node_id(node);
+        }
         let known = &mut self.nodes[node];
         known.image += 1;
         match &command {
@@ -411,7 +425,7 @@ impl World {
         self.is_up(letter.to) && self.nodes[letter.to].links[letter.from] >= letter.incarnation
     }
 
-    /// Hands a letter over. Acknowledgements of an earlier incarnation are dropped; all else may be late.
+    /// Hands a letter over. What an earlier incarnation has sworn is dropped; all else may be late.
     pub(super) fn deliver(&mut self, letter: Letter) {
         let Letter {
             from,
@@ -422,8 +436,7 @@ impl World {
         let is_old = incarnation < self.nodes[to].links[from];
         self.tell(|| format!("  {from}->{to} {}", narrate(&message)));
         match message {
-            Message::Sworn(Sworn::Acknowledged { .. })
-                if is_old && self.mistake != Some(Mistake::OldAcksDelivered) => {}
+            Message::Sworn(_) if is_old && self.mistake != Some(Mistake::OldOathsDelivered) => {}
             Message::Sworn(message) => self.replica(to).handle_sworn(NOW, node_id(from), &message),
             Message::Prompt(message) => self.replica(to).handle_prompt(NOW, node_id(from), &message),
         }

@@ -1,0 +1,214 @@
+//! Assumptions that hold on one node, and are wrong as soon as another one leads or follows.
+
+use record::{Epoch, Offset};
+
+use super::world::{NOW, node_id};
+use crate::history::BatchFacts;
+use crate::leader::{Append, Checked, NodeId};
+use crate::producers::{Admission, ProducerId, ProducerLimits};
+use crate::replica::link::{FrameNumber, Generation, ReceiveCursor};
+use crate::replica::{
+    Action, Assignment, Configuration, NO_EPOCH, Persist, Prompt, Replica, RoleName, Standing, Stored, Sworn,
+};
+
+const LEADER: NodeId = NodeId(0);
+const FOLLOWER: NodeId = NodeId(1);
+
+fn recover(node: NodeId, stored: Stored) -> Replica {
+    Replica::recover(NOW, node, ProducerLimits::default(), stored).expect("it is sound")
+}
+
+fn assign(replica: &mut Replica, epoch: i32, leader: NodeId, earlier: bool) {
+    let configuration = Configuration {
+        replicas: (0..3).map(node_id).collect(),
+        ack_quorum: 2,
+    };
+    let assignment = Assignment {
+        epoch: Epoch(epoch),
+        leader,
+        configuration: configuration.clone(),
+        earlier: if earlier { vec![configuration] } else { Vec::new() },
+        joining: Vec::new(),
+        uncertain: Vec::new(),
+    };
+    replica.handle_assignment(NOW, assignment);
+}
+
+fn actions(replica: &mut Replica) -> Vec<Action> {
+    std::iter::from_fn(|| replica.next_action()).collect()
+}
+
+/// Tells a replica what it has sworn to itself: its disk is done with all of it.
+fn flush(replica: &mut Replica, node: NodeId, actions: &[Action]) {
+    for action in actions {
+        if let Action::SendDurable { to, message } = action
+            && *to == node
+        {
+            replica.handle_sworn(NOW, node, message);
+        }
+    }
+}
+
+fn batch(epoch: i32, first_offset: i64) -> BatchFacts {
+    BatchFacts {
+        epoch: Epoch(epoch),
+        first_offset: Offset(first_offset),
+        record_count: 1,
+        max_timestamp_ms: 0,
+        producer: None,
+    }
+}
+
+/// One node opens an epoch above all that it finds, and refuses a log that has batches of the metadata's own. A follower's log has them
+/// by right: another node's leader wrote them. It goes on with that epoch, and may lead the next.
+#[test]
+fn a_follower_starts_with_batches_of_the_epoch_that_the_metadata_has_now() {
+    let mut stored = Stored::default();
+    for entry in [batch(0, 0), batch(1, 1)] {
+        stored.replay(&Persist::Append { batch: entry });
+    }
+    let mut replica = recover(FOLLOWER, stored);
+    assign(&mut replica, 1, LEADER, true);
+    let append = Prompt::Append {
+        epoch: Epoch(1),
+        writer_before: Epoch(1),
+        batches: vec![batch(1, 2)],
+    };
+    replica.handle_prompt(NOW, LEADER, &append);
+    assert_eq!(
+        (replica.role(), replica.next_offset()),
+        (RoleName::Following, Offset(3))
+    );
+    actions(&mut replica);
+
+    assign(&mut replica, 2, FOLLOWER, true);
+    let opening = actions(&mut replica);
+    flush(&mut replica, FOLLOWER, &opening);
+    let standing = promised_here(&opening);
+    let promised = Sworn::Promised {
+        epoch: Epoch(2),
+        standing,
+    };
+    replica.handle_sworn(NOW, node_id(2), &promised);
+    assert_eq!(replica.role(), RoleName::Leading);
+    assert_eq!(replica.next_offset(), Offset(3), "it opens over the whole log");
+}
+
+fn promised_here(actions: &[Action]) -> Standing {
+    let own = actions.iter().find_map(|action| match action {
+        Action::SendDurable {
+            message: Sworn::Promised { standing, .. },
+            ..
+        } => Some(*standing),
+        _ => None,
+    });
+    own.expect("a leader promises its own epoch first")
+}
+
+/// A flush may block the core. An entry goes to the followers before the leader's own flush, as a message that claims nothing of a
+/// disk; an acknowledgement, the leader's own too, is of the type that waits for the flush, and comes behind its entry.
+#[test]
+fn entries_leave_before_the_flush_and_acknowledgements_after_it() {
+    let mut leader = recover(LEADER, Stored::default());
+    assign(&mut leader, 0, LEADER, false);
+    let opening = actions(&mut leader);
+    flush(&mut leader, LEADER, &opening);
+    for follower in [1, 2].map(node_id) {
+        let acknowledged = Sworn::Acknowledged {
+            epoch: Epoch(0),
+            accepted: Epoch(0),
+            next_offset: Offset::ZERO,
+        };
+        leader.handle_sworn(NOW, follower, &acknowledged);
+    }
+    actions(&mut leader);
+
+    let append = Append {
+        record_count: 1,
+        max_timestamp_ms: 0,
+        producer: None,
+        transactional: false,
+    };
+    let admission = Admission {
+        now: NOW,
+        next_id: ProducerId(1),
+        from: None,
+        has_room: true,
+    };
+    let Ok(Checked::New(numbered)) = leader.check_append(&append, &admission) else {
+        panic!("two followers are live");
+    };
+    leader.handle_append(NOW, numbered);
+    let appended = actions(&mut leader);
+    let [
+        Action::Persist(entry),
+        Action::SendDurable { to: LEADER, message },
+    ] = appended.as_slice()
+    else {
+        panic!("an entry, and the leader's own acknowledgement behind it: {appended:?}");
+    };
+    assert!(matches!(
+        message,
+        Sworn::Acknowledged {
+            next_offset: Offset(1),
+            ..
+        }
+    ));
+    assert_eq!(leader.live_followers().count(), 2);
+    let message = leader
+        .as_message(entry)
+        .expect("followers get it before any flush");
+    assert_eq!(leader.tail(), Offset::ZERO, "nothing is durable yet");
+
+    let mut follower = recover(FOLLOWER, Stored::default());
+    assign(&mut follower, 0, LEADER, false);
+    follower.handle_prompt(NOW, LEADER, &message);
+    let taken = actions(&mut follower);
+    assert!(
+        matches!(
+            taken.as_slice(),
+            [
+                Action::Persist(Persist::Append { .. }),
+                Action::SendDurable {
+                    to: LEADER,
+                    message: Sworn::Acknowledged { .. }
+                }
+            ]
+        ),
+        "{taken:?}"
+    );
+}
+
+/// A frame is of one journal: its number and its checksum are that journal's. A batch in it is the same in every replica's log, in a
+/// frame of another number: a follower says that the leader's frame is durable once its own is.
+#[test]
+fn entries_are_copied_and_frames_are_not() {
+    let entry = batch(0, 0);
+    let message = Prompt::Append {
+        epoch: Epoch(0),
+        writer_before: NO_EPOCH,
+        batches: vec![entry],
+    };
+    let mut follower = recover(FOLLOWER, Stored::default());
+    assign(&mut follower, 0, LEADER, false);
+    follower.handle_prompt(NOW, LEADER, &message);
+    let taken = actions(&mut follower);
+    let expected = Action::Persist(Persist::Append { batch: entry });
+    assert_eq!(
+        taken.first(),
+        Some(&expected),
+        "the batch keeps its epoch and its offsets"
+    );
+
+    let (leaders, own) = (FrameNumber(7), FrameNumber(3));
+    let mut link = ReceiveCursor::default();
+    link.handle_taken(Generation(1), FrameNumber(6));
+    link.handle_frame(Generation(1), leaders, FrameNumber(6))
+        .expect("it follows");
+    link.handle_staged(own);
+    link.handle_flushed(FrameNumber(2));
+    let before = link.next_ack().expect("it has arrived");
+    assert_eq!((before.received, before.durable), (leaders, FrameNumber(6)));
+    link.handle_flushed(own);
+    assert_eq!(link.next_ack().expect("it is durable").durable, leaders);
+}
