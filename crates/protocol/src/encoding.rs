@@ -1,4 +1,4 @@
-//! How state is written as bytes: big-endian integers, lengths before contents.
+//! State as bytes: big-endian integers, lengths before contents.
 //!
 //! Shared by everything in this crate that is stored (commands, snapshots; the forms that Kafka has for
 //! the records of groups stand on it too). A reader checks every length against the bytes that are really
@@ -14,7 +14,7 @@ pub enum DecodeError {
     /// The bytes end inside a value.
     #[error("the bytes end inside {field}: {wanted_bytes} wanted, {left_bytes} left")]
     Truncated {
-        /// What was being read.
+        /// The value that was being read.
         field: &'static str,
         /// Bytes that the value needs at least.
         wanted_bytes: usize,
@@ -24,7 +24,7 @@ pub enum DecodeError {
     /// Written by a version of the format that this program does not know.
     #[error("format version {got} of {format} is not read, the newest known is {known}")]
     UnknownVersion {
-        /// Which format.
+        /// The format.
         format: &'static str,
         /// The version found.
         got: u8,
@@ -34,7 +34,7 @@ pub enum DecodeError {
     /// A number that stands for one of several things stands for none.
     #[error("{value} is not a known {field}")]
     UnknownKind {
-        /// What was being read.
+        /// The value that was being read.
         field: &'static str,
         /// The number found.
         value: u8,
@@ -42,19 +42,19 @@ pub enum DecodeError {
     /// A value is there but cannot be right.
     #[error("{field} does not hold a possible value")]
     Impossible {
-        /// What was being read.
+        /// The value that was being read.
         field: &'static str,
     },
     /// A text is not UTF-8.
     #[error("{field} is not UTF-8")]
     NotUtf8 {
-        /// What was being read.
+        /// The value that was being read.
         field: &'static str,
     },
     /// Everything was read and bytes are left over.
     #[error("{left_bytes} bytes are left over")]
     LeftOver {
-        /// How many.
+        /// The number.
         left_bytes: usize,
     },
 }

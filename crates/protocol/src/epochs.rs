@@ -74,9 +74,9 @@ pub enum EpochError {
     Overlaps {
         /// The epoch that was to be opened.
         epoch: Epoch,
-        /// Where the latest epoch begins.
+        /// The offset where the latest epoch begins.
         latest: Offset,
-        /// Where the new one was to begin.
+        /// The offset where the new one was to begin.
         got: Offset,
     },
 }
@@ -96,13 +96,13 @@ impl Epochs {
         self.entries.last().map(|last| last.epoch)
     }
 
-    /// How many epochs are remembered.
+    /// Returns the number of epochs that are remembered.
     #[must_use]
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether no epoch is remembered.
+    /// Says that no epoch is remembered.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
@@ -147,7 +147,7 @@ impl Epochs {
         self.open(epoch, first_offset)
     }
 
-    /// Where `epoch` ended, in the words of Kafka's OffsetForLeaderEpoch. `log_end` is the end of the log, which
+    /// Returns the end of `epoch`, in the words of Kafka's OffsetForLeaderEpoch. `log_end` is the end of the log, which
     /// is where the latest epoch ends for now.
     #[must_use]
     pub fn end_of(&self, epoch: Epoch, log_end: Offset) -> EpochEnd {

@@ -69,7 +69,7 @@ use group::Group;
 use records::Change;
 use rounds::{Errand, Rounds, WORK_AT_ONCE};
 
-/// How long timers wait after the log refused what they asked for.
+/// The time that timers wait after the log refused what they asked for.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// The groups of one shard. See the module.
@@ -77,7 +77,7 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 pub struct Coordinator {
     cx: Context,
     groups: BTreeMap<Name, Group>,
-    /// When each group is to be woken.
+    /// The time when each group is to be woken.
     wakes: BTreeSet<(Duration, Name)>,
     rounds: Rounds,
     loaded: bool,
@@ -280,7 +280,7 @@ impl Coordinator {
         self.go_round();
     }
 
-    /// When [`Coordinator::handle_time`] has something to do.
+    /// Returns the time when [`Coordinator::handle_time`] has something to do.
     #[must_use]
     pub fn deadline(&self) -> Option<Duration> {
         if !self.loaded {
@@ -305,7 +305,7 @@ impl Coordinator {
             .map(|change| change.encode())
     }
 
-    /// How many groups there are.
+    /// Returns the number of groups.
     #[must_use]
     pub fn group_count(&self) -> usize {
         self.groups.len()

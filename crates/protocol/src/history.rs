@@ -1,4 +1,4 @@
-//! What a partition knows of its batches beyond their bytes: its epochs and its producers.
+//! The knowledge that a partition has of its batches beyond their bytes: its epochs and its producers.
 //!
 //! One value that storage keeps as opaque bytes in a checkpoint. Recovery restores it, cuts it to the end
 //! of the log it found, and replays the batches that came after the checkpoint. It must never claim a batch
@@ -20,9 +20,9 @@ use crate::producers::{ProducerLimits, Producers, Stamp, WrittenBatch};
 pub struct Configuration {
     /// The first epoch with these replicas and this quorum.
     pub epoch: Epoch,
-    /// Where the replicas are; each node once.
+    /// The nodes of the replicas, each once.
     pub replicas: Vec<NodeId>,
-    /// How many of them must acknowledge; between one and all.
+    /// The number of them that must acknowledge; between one and all.
     pub ack_quorum: u16,
 }
 
@@ -35,7 +35,7 @@ pub struct History {
     pub accepted: Option<Epoch>,
     /// In the order of their epochs.
     pub unsettled: Vec<Configuration>,
-    /// Which epoch wrote which offsets.
+    /// The offsets that each epoch wrote.
     pub epochs: Epochs,
     /// The idempotent producers.
     pub producers: Producers,
@@ -48,7 +48,7 @@ pub struct BatchFacts {
     pub epoch: Epoch,
     /// The offset of its first record.
     pub first_offset: Offset,
-    /// How many records it has; at least one.
+    /// The number of its records; at least one.
     pub record_count: i32,
     /// The largest timestamp in it, milliseconds since 1970.
     pub max_timestamp_ms: i64,
@@ -57,7 +57,7 @@ pub struct BatchFacts {
 }
 
 impl BatchFacts {
-    /// What the header of a batch in the log says.
+    /// Reads the facts from the header of a batch in the log.
     #[must_use]
     pub fn of(header: &BatchHeader) -> BatchFacts {
         BatchFacts {
@@ -99,7 +99,7 @@ const FORMAT: &str = "partition history";
 /// Nothing is accepted that was not promised: such a replica would let in the leader of an epoch between the two.
 const ACCEPTED: &str = "the accepted epoch of a partition history (at most the promised one)";
 const VERSION: u8 = 3;
-/// Where there is no epoch.
+/// Stands where there is no epoch.
 const NO_EPOCH: i32 = -1;
 /// Epoch, quorum, the number of replicas.
 const CONFIGURATION_BYTES_MIN: usize = 4 + 2 + 4;

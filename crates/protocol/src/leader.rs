@@ -34,10 +34,10 @@ use crate::producers::{Admission, Producers, Sequence, ShareChange, WrittenBatch
 pub struct Leader {
     state: LeaderState,
     tail: Offset,
-    /// What was appended before this was promised to be flushed: its flush acknowledges it, whatever is promised since.
+    /// Batches below this were promised to be flushed: their flush acknowledges them, whatever is promised since.
     flushed_until: Offset,
     sealed: bool,
-    /// What has not been reported by an action yet.
+    /// The changes that no action has reported yet.
     due: Due,
 }
 
@@ -73,7 +73,7 @@ impl Leader {
         leader
     }
 
-    /// Whether a batch that is committed is on as many replicas as a producer that waits for all of them wants
+    /// Checks that a committed batch is on as many replicas as a producer wants that waits for all of them
     /// (`min.insync.replicas`). More than the partition has are never wanted, as in Kafka.
     ///
     /// # Errors
@@ -196,7 +196,7 @@ impl Leader {
     }
 
     /// Forgets what a replica has acknowledged: it is connected anew, or its disk is in doubt, and says again what it holds.
-    /// What is committed stays committed.
+    /// Committed batches stay committed.
     pub fn handle_lost(&mut self, replica: NodeId) {
         let mut replicas = self.state.replicas.iter_mut();
         if let Some(known) = replicas.find(|known| known.node == replica) {
@@ -240,7 +240,7 @@ impl Leader {
         followers.for_each(|follower| follower.next_offset = Offset::ZERO);
     }
 
-    /// Where the log would begin if everything below `first_kept` was given up, for DeleteRecords and for retention. Below
+    /// Returns the offset where the log would begin if everything below `first_kept` was given up, for DeleteRecords and for retention. Below
     /// the present start nothing is left to give up. Changes nothing.
     ///
     /// # Errors
@@ -299,7 +299,7 @@ impl Leader {
         self.state.history.producers.take_share_changes()
     }
 
-    /// When [`Leader::handle_time`] has something to do. Nothing breaks if it comes late.
+    /// Returns the time when [`Leader::handle_time`] has something to do. Nothing breaks if it comes late.
     #[must_use]
     pub fn deadline(&self) -> Option<Duration> {
         self.state.history.producers.deadline()
@@ -345,7 +345,7 @@ impl Leader {
         self.state.history
     }
 
-    /// Where `epoch` ended (Kafka's OffsetForLeaderEpoch).
+    /// Returns the end of `epoch` (Kafka's OffsetForLeaderEpoch).
     #[must_use]
     pub fn epoch_end_offset(&self, epoch: Epoch) -> EpochEnd {
         self.state.history.epochs.end_of(epoch, self.state.next_offset)
@@ -381,7 +381,7 @@ impl Leader {
         self.state.own_replica().next_offset
     }
 
-    /// What an acknowledgement promises.
+    /// The promise in an acknowledgement.
     #[must_use]
     pub fn durability(&self) -> Durability {
         self.state.durability

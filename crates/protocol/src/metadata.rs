@@ -52,11 +52,11 @@ pub const METADATA_PARTITION: PartitionId = PartitionId {
     index: 0,
 };
 
-/// What Kafka calls that partition's topic: its tools would take any topic of this name for it.
+/// Kafka's name for that partition's topic: its tools would take any topic of this name for it.
 pub const METADATA_NAME: &str = "__cluster_metadata";
 
 /// The settings of that partition: kept for ever and flushed before anybody acts by it, whatever topics have by default.
-/// What retention took would be missing after the next start.
+/// Commands that retention took would be missing after the next start.
 #[must_use]
 pub fn metadata_settings() -> TopicSettings {
     let mut config = TopicConfig::new();
@@ -74,9 +74,9 @@ pub struct Metadata {
     started_with: TopicConfig,
     /// The node whose image this is: what is set for that broker shapes the settings, too.
     own: Option<NodeId>,
-    /// What clients have set for brokers; the entry without a node is for all of them.
+    /// Configs that clients have set for brokers; the entry without a node is for all of them.
     broker_configs: BTreeMap<Option<NodeId>, BrokerConfig>,
-    /// What topics have that set nothing themselves, put together from the three above.
+    /// Configs of topics that set nothing themselves, put together from the three above.
     defaults: TopicConfig,
     cluster: Option<ClusterId>,
     nodes: BTreeMap<NodeId, Node>,
@@ -93,9 +93,9 @@ pub struct Metadata {
 /// A node of the cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
-    /// Where clients reach it.
+    /// The addresses by which clients reach it.
     pub address: Address,
-    /// How often it has started since it joined; 0 in its first run.
+    /// The starts since it joined; 0 in its first run.
     pub incarnation: i32,
 }
 
@@ -106,9 +106,9 @@ pub struct Topic {
     pub id: TopicId,
     /// Its name.
     pub name: Arc<str>,
-    /// What it overrides.
+    /// The configs that it sets itself.
     pub config: TopicConfig,
-    /// What is in force.
+    /// The configs in force.
     pub settings: TopicSettings,
     partitions: Vec<Partition>,
     /// Bytes that it takes in the image.
@@ -118,7 +118,7 @@ pub struct Topic {
 }
 
 impl Topic {
-    /// How many partitions it has; their indexes are 0 up to this.
+    /// The number of its partitions; their indexes are 0 up to this.
     #[must_use]
     pub fn partition_count(&self) -> i32 {
         i32::try_from(self.partitions.len()).expect("checked before partitions are created")
@@ -135,7 +135,7 @@ struct Partition {
     opened_incarnation: i32,
 }
 
-/// Who leads a partition, and since when.
+/// The leader of a partition, and its epoch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartitionState {
     /// The leader.
@@ -226,7 +226,7 @@ impl Metadata {
             .map(|(_, id)| self.topics.get(id).expect("every name belongs to a topic"))
     }
 
-    /// How many partitions all topics have together.
+    /// Returns the number of partitions of all topics together.
     #[must_use]
     pub fn partition_count(&self) -> usize {
         self.partition_count
@@ -238,13 +238,13 @@ impl Metadata {
         self.next_producer_id
     }
 
-    /// Who leads a partition, and in which epoch.
+    /// Returns the leader of a partition, and its epoch.
     #[must_use]
     pub fn partition(&self, partition: PartitionId) -> Option<PartitionState> {
         self.find_partition(partition).map(|found| self.state_of(found))
     }
 
-    /// Who leads each partition of a topic, by index.
+    /// Returns the leader of each partition of a topic, by index.
     pub fn partitions<'a>(&'a self, topic: &'a Topic) -> impl ExactSizeIterator<Item = PartitionState> + 'a {
         topic.partitions.iter().map(|partition| self.state_of(partition))
     }

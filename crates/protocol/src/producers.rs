@@ -1,4 +1,4 @@
-//! What a partition remembers of its idempotent producers, so that a batch sent twice is written once.
+//! The memory that a partition has of its idempotent producers, so that a batch sent twice is written once.
 //!
 //! Stands between the handler and the journal: a batch is checked here before it is numbered and noted here
 //! once the store has taken it. The rules are those of Kafka's brokers for producers without transactions
@@ -27,19 +27,19 @@ use entry::Entry;
 pub use shares::{Client, ShareChange, Shares};
 pub use snapshot::PRODUCER_SNAPSHOT_BYTES_MAX;
 
-/// How many of a producer's batches are remembered: Kafka's clients keep at most this many under way.
+/// The number of a producer's batches that are remembered: Kafka's clients keep at most this many under way.
 pub const RECENT_BATCHES_MAX: usize = 5;
 
 /// A producer's identity, handed out by the cluster in blocks. Never negative.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct ProducerId(pub i64);
 
-/// What an idempotent producer writes into the header of each batch.
+/// The mark of an idempotent producer in the header of each batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stamp {
-    /// Who.
+    /// The producer.
     pub id: ProducerId,
-    /// Which tenure of that producer; a higher one fences the lower ones.
+    /// The tenure of that producer; a higher one fences the lower ones.
     pub epoch: i16,
     /// The sequence of the batch's first record. After `i32::MAX` follows 0.
     pub first_sequence: i32,
@@ -62,7 +62,7 @@ impl Stamp {
 pub struct WrittenBatch {
     /// The sequence of its first record.
     pub first_sequence: i32,
-    /// How many records (and offsets) it has; at least one.
+    /// The number of its records, and offsets; at least one.
     pub record_count: i32,
     /// The offset of its first record.
     pub first_offset: Offset,
@@ -186,7 +186,7 @@ pub enum SequenceError {
     NodeShareTaken,
 }
 
-/// What the check of a batch found.
+/// The outcome of checking a batch's sequence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sequence {
     /// It comes next.
@@ -202,7 +202,7 @@ pub enum Sequence {
 pub struct Producers {
     limits: ProducerLimits,
     entries: HashMap<ProducerId, Entry>,
-    /// Which producer wrote in which turn: the first is the one silent longest.
+    /// The producers by the turn in which they wrote: the first is the one silent longest.
     turns: BTreeMap<NonZeroU64, ProducerId>,
     next_turn: NonZeroU64,
     /// The latest moment seen: a clock that steps back must not reorder the turns.
@@ -253,13 +253,13 @@ impl Producers {
         self.limits
     }
 
-    /// How many producers are remembered.
+    /// Returns the number of producers that are remembered.
     #[must_use]
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether none is remembered.
+    /// Says that none is remembered.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()

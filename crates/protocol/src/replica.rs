@@ -82,7 +82,7 @@ impl Replica {
     /// The replica that storage found. It counts as in doubt, and follows, until it is assigned.
     ///
     /// # Errors
-    /// What was found contradicts itself.
+    /// The log that was found contradicts itself.
     pub fn recover(
         now: Duration,
         node: NodeId,
@@ -317,7 +317,7 @@ impl Replica {
         self.leading().into_iter().flat_map(Leading::live_followers)
     }
 
-    /// What storage has to find again at a start, with the history of what is committed.
+    /// Returns the state that storage has to find again at a start, with the history of what is committed.
     #[must_use]
     pub fn stored(&self, now: Duration) -> Stored {
         let (covered, history) = match (&self.role, self.log.history()) {
@@ -391,7 +391,7 @@ impl Replica {
         self.log.next_offset()
     }
 
-    /// Where `epoch` ended (Kafka's OffsetForLeaderEpoch).
+    /// Returns the end of `epoch` (Kafka's OffsetForLeaderEpoch).
     #[must_use]
     pub fn epoch_end_offset(&self, epoch: Epoch) -> EpochEnd {
         self.log.epoch_end(epoch)

@@ -16,19 +16,19 @@ pub struct Assignment {
 }
 
 impl Assignment {
-    /// Whether there is none.
+    /// Says that there is none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.topics.is_empty()
     }
 
-    /// How many partitions there are.
+    /// Returns the number of partitions.
     #[must_use]
     pub fn len(&self) -> usize {
         self.topics.values().map(BTreeSet::len).sum()
     }
 
-    /// Whether a partition is in it.
+    /// Says whether a partition is in it.
     #[must_use]
     pub fn contains(&self, partition: PartitionId) -> bool {
         self.topics
@@ -77,7 +77,7 @@ impl Assignment {
         self.topics.get(&topic)
     }
 
-    /// What is in both.
+    /// Returns the partitions that are in both.
     #[must_use]
     pub fn and(&self, other: &Assignment) -> Assignment {
         self.each_topic(|topic, mine| {
@@ -86,7 +86,7 @@ impl Assignment {
         })
     }
 
-    /// What is in this one only.
+    /// Returns the partitions that are in this one only.
     #[must_use]
     pub fn without(&self, other: &Assignment) -> Assignment {
         self.each_topic(|topic, mine| {
@@ -108,7 +108,7 @@ impl Assignment {
         }
     }
 
-    /// Whether nothing is in both.
+    /// Says that nothing is in both.
     #[must_use]
     pub fn is_apart_from(&self, other: &Assignment) -> bool {
         let apart = |(topic, mine): (TopicId, &BTreeSet<i32>)| {
@@ -117,7 +117,7 @@ impl Assignment {
         self.topics().all(apart)
     }
 
-    /// Whether all of it is in the other.
+    /// Says that all of it is in the other.
     #[must_use]
     pub fn is_within(&self, other: &Assignment) -> bool {
         let within = |(topic, mine): (TopicId, &BTreeSet<i32>)| {

@@ -48,7 +48,7 @@ pub(crate) struct Classic {
     generation: i32,
     protocol: Option<Name>,
     leader: Option<Name>,
-    /// When the phase began, milliseconds since 1970.
+    /// The time when the phase began, milliseconds since 1970.
     state_since_ms: i64,
     members: Members,
     /// Static members: the member that has each instance id.
@@ -58,7 +58,7 @@ pub(crate) struct Classic {
     /// Until when members may take their assignment; who has not by then is put out.
     sync_until: Option<Duration>,
     next_turn: u64,
-    /// What the log has of this group.
+    /// The group as the log has it.
     pub(crate) stored: Option<ClassicValue>,
 }
 
@@ -98,7 +98,7 @@ struct Member {
     synced: bool,
     awaiting_join: Option<Ticket>,
     awaiting_sync: Option<Ticket>,
-    /// When it counts as gone unless it is heard of.
+    /// The time when it counts as gone unless it is heard of.
     expires: Duration,
 }
 
@@ -225,7 +225,7 @@ impl Classic {
         }
     }
 
-    /// Whether the members' metadata can be read here.
+    /// Says whether the members' metadata can be read here.
     pub(crate) fn is_of_consumers(&self) -> bool {
         self.protocol_type.as_deref() == Some(CONSUMER_TYPE)
     }
@@ -269,7 +269,7 @@ impl Classic {
         })
     }
 
-    /// Whether an offset may be committed. One who is in no group may, while nobody else is in it.
+    /// Checks that an offset may be committed. One who is in no group may, while nobody else is in it.
     pub(crate) fn check_committer(
         &mut self,
         cx: &mut Context,

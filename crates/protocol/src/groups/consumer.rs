@@ -51,15 +51,15 @@ pub(crate) struct Consumer {
     named_topics: usize,
     /// The partitions that members have, give up and are to have.
     held_partitions: usize,
-    /// Since when there are no members, milliseconds since 1970; the log does not tell that.
+    /// The time since which there are no members, milliseconds since 1970; the log does not tell that.
     pub(crate) empty_since_ms: Option<i64>,
-    /// Whether there were members when a change was last looked at.
+    /// Says that there were members when a change was last looked at.
     had_members: bool,
     /// The expressions that members have.
     expressions: BTreeMap<Name, InUse>,
     /// The version of the topics at which the wanted ones were last seen to be as they were when the epoch began.
     compared_version: Option<u64>,
-    /// How often they were to be compared anew, whatever their version.
+    /// The times that they were to be compared anew, whatever their version.
     looks: u64,
     /// Members that a change has touched since their timers were last set.
     touched: Vec<Name>,
@@ -71,7 +71,7 @@ pub(crate) struct Member {
     pub(crate) said: MemberValue,
     pub(crate) current: CurrentValue,
     pub(crate) target: Assignment,
-    /// When it counts as gone unless it is heard of.
+    /// The time when it counts as gone unless it is heard of.
     expires: Option<Duration>,
     /// Until when it must have let go of what it is to give up.
     revoke_by: Option<Duration>,
@@ -183,7 +183,7 @@ impl Consumer {
         }
     }
 
-    /// What the member said counts no more: its instance id is nobody's, nor has it an expression.
+    /// Forgets what the member said: its instance id is nobody's, nor has it an expression.
     fn release_saying(&mut self, name: &Name) {
         let Some(member) = self.roster.members.get(name) else {
             return;
@@ -218,7 +218,7 @@ impl Consumer {
         });
     }
 
-    /// What the member had is free.
+    /// Frees the partitions that the member had.
     fn release(&mut self, name: &Name) {
         let Roster { members, owners, .. } = self.roster_mut();
         if let Some(member) = members.get(name) {
@@ -234,7 +234,7 @@ impl Consumer {
         &self.roster.members
     }
 
-    /// Whether there is nothing to remember.
+    /// Says that there is nothing to remember.
     pub(crate) fn is_hollow(&self) -> bool {
         self.roster.is_hollow()
     }

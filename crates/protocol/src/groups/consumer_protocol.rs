@@ -1,4 +1,4 @@
-//! What consumers of the classic protocol write into their metadata and assignments: Kafka's embedded consumer protocol.
+//! Kafka's embedded consumer protocol: the metadata and assignments of consumers of the classic protocol.
 //!
 //! Read to know which topics a member wants, and to let both protocols meet in one group. Foreign bytes: whatever does not
 //! fit is no subscription, never a panic.
@@ -16,7 +16,7 @@ use crate::encoding::{Reader, Writer};
 /// The protocol type of consumers, whose metadata and assignments can be read here.
 pub const CONSUMER_TYPE: &str = "consumer";
 
-/// What a member wants, and what it says it has.
+/// A member's wishes, and the partitions that it says it has.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Subscription {
     pub(crate) topics: Vec<Name>,
@@ -70,7 +70,7 @@ impl Subscription {
     }
 }
 
-/// What an assignor adds for itself.
+/// Bytes that an assignor adds for itself.
 fn user_data<'a>(bytes: &mut Reader<'a>) -> Option<&'a [u8]> {
     match bytes.i32("user data").ok()? {
         -1 => Some(&[]),
@@ -112,7 +112,7 @@ pub(crate) fn write_assignment(topics: &Topics, assignment: &Assignment) -> Byte
     bytes.close()
 }
 
-/// What a leader of the classic protocol gave a consumer: topics by name, each with its partitions, as they stand there. No
+/// The assignment that a leader of the classic protocol gave a consumer: topics by name, each with its partitions, as they stand there. No
 /// bytes are no partitions; `None` if they are no assignment.
 #[must_use]
 pub fn named_assignment(bytes: &[u8]) -> Option<Vec<(Name, Vec<i32>)>> {

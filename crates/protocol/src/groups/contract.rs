@@ -47,9 +47,9 @@ pub struct PersistId(pub u64);
 /// One record of the groups' log: no value means that the key is gone. Layouts: docs/formats/groups.md.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredRecord {
-    /// What the record is about; a later record with the same key replaces it.
+    /// The subject of the record; a later record with the same key replaces it.
     pub key: Bytes,
-    /// What holds from now on.
+    /// The state that holds from now on.
     pub value: Option<Bytes>,
 }
 
@@ -60,7 +60,7 @@ impl StoredRecord {
     }
 }
 
-/// What the server must do next.
+/// Something that the server must do next.
 #[derive(Debug)]
 pub enum Action {
     /// Plan a group's next change, on any thread: it takes longer than a call may. What it gives goes to `handle_planned`, in
@@ -69,16 +69,16 @@ pub enum Action {
     /// Append these records to the groups' log, all or none of them, in the order of the actions; then say so by
     /// `handle_persisted`. Several may be under way; they are reported in the order of their ids.
     Persist {
-        /// Whose outcome is to be reported.
+        /// The change whose outcome is to be reported.
         id: PersistId,
-        /// What to append; never empty.
+        /// The records to append; never empty.
         records: Vec<StoredRecord>,
     },
     /// Answer a request. Whatever it promises is durable already.
     Answer {
-        /// Whose.
+        /// The group.
         ticket: Ticket,
-        /// With what.
+        /// The answer.
         answer: Answer,
     },
 }
@@ -87,7 +87,7 @@ pub enum Action {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NotPersisted;
 
-/// What a client may ask of a coordinator. A wire request about several groups becomes one of these for each group.
+/// A request of a client to a coordinator. A wire request about several groups becomes one of these for each group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Request {
     /// JoinGroup.
@@ -183,7 +183,7 @@ impl Request {
         }
     }
 
-    /// Whether it changes nothing: then it never waits for other requests of its group.
+    /// Says whether it changes nothing: then it never waits for other requests of its group.
     pub(crate) fn only_reads(&self) -> bool {
         matches!(
             self,

@@ -1,4 +1,4 @@
-//! What operators see of groups, and what everybody is told of a group that is not there. Changes nothing.
+//! The operators' view of groups, and the answers about a group that is not there. Changes nothing.
 
 use std::collections::BTreeMap;
 
@@ -81,7 +81,7 @@ pub(crate) fn list(groups: &BTreeMap<Name, Group>, filter: &ListGroups) -> Liste
     listed
 }
 
-/// Whether a request makes a group that is not there.
+/// Says whether a request makes a group that is not there.
 pub(crate) fn makes_group(request: &Request) -> bool {
     maker(request).is_some()
 }

@@ -21,9 +21,9 @@ use super::rounds::WORK_AT_ONCE;
 use super::settings::Settings;
 use super::topics::Topics;
 
-/// What an expression takes beside its automaton and the names that it matches.
+/// Bytes that an expression takes beside its automaton and the names that it matches.
 const EXPRESSION_BYTES: usize = 1024;
-/// What a name that is matched takes: the text itself is the topic's.
+/// Bytes that a name takes that is matched: the text itself is the topic's.
 const MATCH_BYTES: usize = 64;
 
 /// See the module.

@@ -17,7 +17,7 @@ use super::offsets::Offsets;
 use super::records::{Change, What};
 use super::rounds::Errand;
 
-/// What a visit costs beside the members and offsets that are looked at.
+/// The cost of a visit beside the members and offsets that are looked at.
 const VISIT_WORK: usize = 10;
 
 /// See the module.
@@ -36,18 +36,18 @@ pub(crate) struct Group {
     pub(crate) waiting: VecDeque<(Ticket, Request)>,
     /// Topics that are gone, whose offsets are to go as soon as nothing is under way.
     pub(crate) gone_topics: BTreeSet<TopicId>,
-    /// When the coordinator wakes this group; never later than the group needs it.
+    /// The time when the coordinator wakes this group; never later than the group needs it.
     pub(crate) wake_at: Option<Duration>,
     /// It was woken while it could do nothing: again as soon as something that was under way is done.
     pub(crate) missed_wake: bool,
     /// Members came, went or said something since their bytes were counted.
     pub(super) members_changed: bool,
     members_bytes: usize,
-    /// What the coordinator's count has of this group.
+    /// The share of this group in the coordinator's count.
     pub(crate) counted_bytes: usize,
 }
 
-/// Which protocol the group speaks. A group that nobody ever joined is an empty classic one, as in Kafka.
+/// The protocol that the group speaks. A group that nobody ever joined is an empty classic one, as in Kafka.
 #[derive(Debug)]
 pub(crate) enum Kind {
     Classic(Box<Classic>),
@@ -73,7 +73,7 @@ impl Group {
         }
     }
 
-    /// Whether a request may be handled now. Those that take things away wait until nothing is under way, and so does
+    /// Says whether a request may be handled now. Those that take things away wait until nothing is under way, and so does
     /// one that would turn the group to the other protocol. All wait for the offsets of topics that are gone.
     pub(crate) fn may_start(&self, request: &Request) -> bool {
         let needs_quiet = match request {
@@ -85,7 +85,7 @@ impl Group {
         !self.closed && self.gone_topics.is_empty() && (!needs_quiet || self.under_way == 0)
     }
 
-    /// Whether timers may do their work: they change things, too.
+    /// Says that timers may do their work: they change things, too.
     pub(crate) fn is_quiet(&self) -> bool {
         !self.closed && self.waiting.is_empty()
     }
@@ -226,7 +226,7 @@ impl Group {
         }
     }
 
-    /// Whether the committer may commit now.
+    /// Checks that the committer may commit now.
     pub(crate) fn check_committer(
         &mut self,
         cx: &mut Context,
@@ -285,7 +285,7 @@ impl Group {
         }
     }
 
-    /// Whether it is known who reads what: nobody does, or all have their assignments.
+    /// Says whether it is known who reads what: nobody does, or all have their assignments.
     pub(crate) fn is_settled(&self) -> bool {
         match &self.kind {
             Kind::Classic(classic) => classic.is_settled(),
@@ -293,7 +293,7 @@ impl Group {
         }
     }
 
-    /// Since when there are no members, milliseconds since 1970; `None` if there are, or if there never were.
+    /// The time since which there are no members, milliseconds since 1970; `None` if there are, or if there never were.
     pub(crate) fn empty_since_ms(&self) -> Option<i64> {
         match &self.kind {
             Kind::Classic(classic) => classic.empty_since_ms(),
@@ -301,7 +301,7 @@ impl Group {
         }
     }
 
-    /// Whether an empty group may be forgotten: nobody is about to join.
+    /// Says whether an empty group may be forgotten: nobody is about to join.
     pub(crate) fn may_go(&self) -> bool {
         match &self.kind {
             Kind::Classic(classic) => classic.may_go(),
@@ -320,7 +320,7 @@ impl Group {
         }
     }
 
-    /// Whether there is nothing to remember.
+    /// Says that there is nothing to remember.
     pub(crate) fn is_hollow(&self) -> bool {
         let kind_is_hollow = match &self.kind {
             Kind::Classic(classic) => classic.stored.is_none() && classic.may_go(),
@@ -356,7 +356,7 @@ impl Group {
         self.forget_lost_topics(cx);
     }
 
-    /// How much there is to look at.
+    /// Returns the number of things to look at.
     pub(crate) fn weight(&self, expressions: &Expressions) -> usize {
         let members = match &self.kind {
             Kind::Classic(classic) => classic.member_count(),

@@ -28,7 +28,7 @@ pub(crate) struct Offsets {
     bytes: usize,
 }
 
-/// What an offset takes beside the client's words.
+/// Bytes that an offset takes beside the client's words.
 const OFFSET_BYTES: usize = 128;
 
 impl Offsets {
@@ -114,7 +114,7 @@ impl Offsets {
         removals
     }
 
-    /// Whether any offset was committed for this very topic.
+    /// Says whether any offset was committed for this very topic.
     pub(crate) fn know_topic(&self, topic: &str, id: TopicId) -> bool {
         self.topics
             .get(topic)

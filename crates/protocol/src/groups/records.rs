@@ -1,4 +1,4 @@
-//! What the groups' log holds: changes of groups as records with keys, laid out as in Kafka's `__consumer_offsets`.
+//! The content of the groups' log: changes of groups as records with keys, laid out as in Kafka's `__consumer_offsets`.
 //!
 //! Stands between the coordinator and the log. A change is encoded once it is decided and decoded by replay; both give
 //! the same change, or replay would build other groups than those that were acknowledged. docs/formats/groups.md has
@@ -30,7 +30,7 @@ pub(crate) struct Change {
     pub(crate) what: What,
 }
 
-/// What changes.
+/// The thing that changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum What {
     /// A committed offset.
@@ -39,13 +39,13 @@ pub(crate) enum What {
     Classic(Option<ClassicValue>),
     /// A consumer group's epoch.
     Consumer(Option<ConsumerValue>),
-    /// What a member of a consumer group says of itself.
+    /// The words of a member of a consumer group of itself.
     Member(Name, Option<MemberValue>),
     /// The group epoch that the target assignment is for.
     TargetEpoch(Option<i32>),
-    /// What a member is to have.
+    /// The partitions that a member is to have.
     Target(Name, Option<Assignment>),
-    /// What a member has.
+    /// The partitions that a member has.
     Current(Name, Option<CurrentValue>),
 }
 
@@ -65,7 +65,7 @@ pub(crate) struct ClassicValue {
     pub(crate) generation: i32,
     pub(crate) protocol: Option<Name>,
     pub(crate) leader: Option<Name>,
-    /// Since when the group is in its state, milliseconds since 1970.
+    /// The time since which the group is in its state, milliseconds since 1970.
     pub(crate) state_since_ms: i64,
     pub(crate) members: Vec<ClassicMemberValue>,
 }
@@ -104,14 +104,14 @@ pub(crate) struct MemberValue {
     pub(crate) classic: Option<ClassicFace>,
 }
 
-/// What a member of a consumer group that speaks the classic protocol says besides.
+/// Words that a member of a consumer group adds that speaks the classic protocol.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ClassicFace {
     pub(crate) session_timeout: Duration,
     pub(crate) protocols: Vec<Protocol>,
 }
 
-/// Where a member stands on the way to its target (KIP-848).
+/// The state of a member on the way to its target (KIP-848).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Progress {
     /// It has what it should.
@@ -128,7 +128,7 @@ pub(crate) struct CurrentValue {
     pub(crate) previous_epoch: i32,
     pub(crate) progress: Progress,
     pub(crate) assigned: Assignment,
-    /// What it still may have but must give up.
+    /// The partitions that it still may have but must give up.
     pub(crate) revoking: Assignment,
 }
 

@@ -12,7 +12,7 @@ use super::contract::{GroupType, Name};
 use super::expressions::Expressions;
 use super::group::Group;
 
-/// What one call does at most, more or less, in things looked at: members, partitions, offsets, names of topics.
+/// The most, more or less, that one call does, in things looked at: members, partitions, offsets, names of topics.
 pub(crate) const WORK_AT_ONCE: usize = 10_000;
 
 /// Why groups are visited.
@@ -46,7 +46,7 @@ pub(super) struct Rounds {
     errand: Arc<Errand>,
     /// The group that the round goes on with; none if there is no round.
     from: Option<Name>,
-    /// What the next round is for.
+    /// The purpose of the next round.
     next: Option<Errand>,
 }
 

@@ -1,4 +1,4 @@
-//! What a coordinator is set to: timeouts, retention, and the limits that come before every allocation.
+//! The settings of a coordinator: timeouts, retention, and the limits that come before every allocation.
 //!
 //! Names in parentheses are Kafka's broker configs. Data only; `check` refuses what a request has too much of.
 
@@ -8,9 +8,9 @@ use std::time::Duration;
 use super::contract::{CommitOffsets, ConsumerHeartbeat, FetchTopic, GroupError, JoinGroup, Name, Request};
 use super::rounds::WORK_AT_ONCE;
 
-/// What stands behind the client's name in the id of a member: a hyphen and a UUID.
+/// Bytes behind the client's name in the id of a member: a hyphen and a UUID.
 const MEMBER_SUFFIX_BYTES: usize = 37;
-/// What a record of an offset takes beside its texts, at most.
+/// Bytes that a record of an offset takes beside its texts, at most.
 pub(crate) const OFFSET_RECORD_BYTES: usize = 128;
 
 /// The settings of a coordinator.
@@ -30,50 +30,50 @@ pub struct Settings {
     pub protocols_max: usize,
     /// Metadata of one member, all its protocols together, in bytes.
     pub member_metadata_bytes_max: usize,
-    /// What the members of one classic group may say of themselves, all together, in bytes. With `assignment_bytes_max` it must
+    /// Bytes that the members of one classic group may say of themselves, all together. With `assignment_bytes_max` it must
     /// fit into one batch of the groups' log, and so must a group that changes over to the other protocol.
     pub classic_bytes_max: usize,
     /// The same for a group of the consumer protocol, where each member has a record of its own.
     pub consumer_bytes_max: usize,
-    /// What all groups of one coordinator may take in memory, roughly, in bytes. Beyond that nothing grows.
+    /// Bytes that all groups of one coordinator may take in memory, roughly. Beyond that nothing grows.
     pub held_bytes_max: usize,
     /// The same for the groups that clients from one address have made.
     pub held_bytes_per_client_max: usize,
-    /// What requests that wait for a change of their group may take, all of one coordinator together, in bytes.
+    /// Bytes that requests may take that wait for a change of their group, all of one coordinator together.
     pub waiting_bytes_max: usize,
-    /// What the leader of a classic group may hand out, all members together, in bytes.
+    /// Bytes that the leader of a classic group may hand out, all members together.
     pub assignment_bytes_max: usize,
     /// Topics that a member may name.
     pub subscription_topics_max: usize,
     /// The longest regular expression, in bytes.
     pub regex_bytes_max: usize,
-    /// What a compiled regular expression may take, in bytes.
+    /// Bytes that a compiled regular expression may take.
     pub regex_compiled_bytes_max: usize,
-    /// What the states of one may take that all topics' names together lead to, in bytes. It bounds the time for all of them.
+    /// Bytes that the states of one may take that all topics' names together lead to. It bounds the time for all of them.
     pub regex_states_bytes_max: usize,
     /// Regular expressions that the members of one group may have, each counted once.
     pub regexes_max: usize,
-    /// What a client may note beside an offset (`offset.metadata.max.bytes`).
+    /// Bytes that a client may note beside an offset (`offset.metadata.max.bytes`).
     pub offset_metadata_bytes_max: usize,
-    /// What one commit may make the groups' log take, in bytes: it must fit into one batch of it. What takes offsets away is
+    /// Bytes that one commit may make the groups' log take: it must fit into one batch of it. What takes offsets away is
     /// done in parts of this size.
     pub commit_bytes_max: usize,
     /// Partitions that a group may have offsets of.
     pub offsets_max: usize,
-    /// What a change of a consumer group is planned with in one call: members, names of topics and partitions together. What
+    /// Things that a change of a consumer group is planned with in one call: members, names of topics and partitions together. What
     /// takes more is planned beside the coordinator.
     pub planned_at_once_max: usize,
     /// (`group.min.session.timeout.ms`.)
     pub session_timeout_min: Duration,
     /// (`group.max.session.timeout.ms`.)
     pub session_timeout_max: Duration,
-    /// How long an empty classic group waits for more members (`group.initial.rebalance.delay.ms`).
+    /// The time that an empty classic group waits for more members (`group.initial.rebalance.delay.ms`).
     pub initial_rebalance_delay: Duration,
-    /// How long a new member of a classic group may wait for its first generation.
+    /// The time that a new member of a classic group may wait for its first generation.
     pub first_join_timeout: Duration,
-    /// How long offsets of empty groups are kept (`offsets.retention.minutes`).
+    /// The time that offsets of empty groups are kept (`offsets.retention.minutes`).
     pub offsets_retention: Duration,
-    /// How often they are looked at (`offsets.retention.check.interval.ms`).
+    /// The time between two looks at them (`offsets.retention.check.interval.ms`).
     pub offsets_check_interval: Duration,
     /// (`group.consumer.session.timeout.ms`.)
     pub consumer_session_timeout: Duration,
@@ -215,7 +215,7 @@ impl Settings {
         let mut bytes = 0;
         for wanted in &commit.partitions {
             self.check_name(&wanted.partition.topic)?;
-            // What is too long by itself is refused by itself, and stored nowhere.
+            // A text that is too long by itself is refused by itself, and stored nowhere.
             let noted = wanted
                 .committed
                 .metadata

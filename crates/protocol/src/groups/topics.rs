@@ -6,7 +6,7 @@ use record::TopicId;
 
 use super::contract::Name;
 
-/// What became of a topic.
+/// A change of a topic.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TopicChange {
     /// It is there, with this many partitions.

@@ -1,4 +1,4 @@
-//! What waits until a change of its group is durable: the change itself, requests behind a closed gate or a change that comes
+//! Things that wait until a change of their group is durable: the change itself, requests behind a closed gate or a change that comes
 //! first, and the assignments that a leader hands out.
 //!
 //! Nobody has taken on yet what these brought, so the count of what groups hold does not have it. It has a room of its own
@@ -11,9 +11,9 @@ use super::contract::{Answer, GroupError, Name, NotPersisted, Request, Ticket};
 use super::group::{Group, Kind};
 use super::records::Change;
 
-/// What a request takes beside its texts and lists.
+/// Bytes that a request takes beside its texts and lists.
 const REQUEST_BYTES: usize = 512;
-/// What a part of a list takes beside its texts.
+/// Bytes that a part of a list takes beside its texts.
 const LISTED_BYTES: usize = 64;
 
 impl Context {
@@ -136,7 +136,7 @@ impl Group {
 }
 
 impl Request {
-    /// Whether it may ask for a change to be made durable.
+    /// Says whether it may ask for a change to be made durable.
     fn may_change(&self) -> bool {
         match self {
             Request::Join(_)
@@ -154,7 +154,7 @@ impl Request {
         }
     }
 
-    /// What it takes in memory, roughly.
+    /// Returns the bytes that it takes in memory, roughly.
     fn held_bytes(&self) -> usize {
         let brought: usize = match self {
             Request::Join(join) => {
@@ -178,7 +178,7 @@ impl Request {
             }
             Request::CommitOffsets(commit) => {
                 let notes = commit.partitions.iter().map(|wanted| &wanted.committed.metadata);
-                // What the partition is takes as much as what its offset is.
+                // The partition takes as much as its offset.
                 commit.partitions.len() * LISTED_BYTES + listed(notes)
             }
             Request::DeleteOffsets(delete) => {

@@ -1,4 +1,4 @@
-//! What goes into a leader and what comes out of it: appends, answers, refusals, actions.
+//! The input and the output of a leader: appends, answers, refusals, actions.
 
 use record::{Epoch, Offset};
 use thiserror::Error;
@@ -10,17 +10,17 @@ use crate::producers::{Admission, SequenceError, Stamp};
 /// A batch that a client wants to append; its bytes have been validated already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Append {
-    /// How many records it has.
+    /// The number of its records.
     pub record_count: i32,
     /// The largest timestamp in it, milliseconds since 1970.
     pub max_timestamp_ms: i64,
     /// Its producer; `None` if the producer is not idempotent.
     pub producer: Option<Stamp>,
-    /// Whether the batch claims to be part of a transaction. Refused: this leader does not keep transactions.
+    /// Says that the batch claims to be part of a transaction. Refused: this leader does not keep transactions.
     pub transactional: bool,
 }
 
-/// What checking a batch found.
+/// The outcome of checking a batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Checked {
     /// It is new. Hand its bytes to the store with the offsets of the number, then call [`super::Leader::handle_append`].
@@ -60,7 +60,7 @@ impl Numbered {
     }
 }
 
-/// Where a batch stands in the log.
+/// The offsets of a batch in the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Appended {
     /// The offset of its first record: the client's answer.
@@ -90,9 +90,9 @@ pub enum AppendError {
     /// A committed batch is on fewer replicas than the topic has its producers wait for (`min.insync.replicas`).
     #[error("{wanted} replicas must hold a batch (min.insync.replicas), {replicas} do when it is committed")]
     NotEnoughReplicas {
-        /// How many hold it for certain.
+        /// The number of replicas that hold it for certain.
         replicas: usize,
-        /// How many must.
+        /// The number that must.
         wanted: usize,
     },
     /// Transactions are not served.
@@ -103,7 +103,7 @@ pub enum AppendError {
     OffsetsExhausted {
         /// The end of the log.
         next_offset: Offset,
-        /// How many were wanted.
+        /// The number that was wanted.
         record_count: i32,
     },
 }
@@ -114,7 +114,7 @@ pub enum AckError {
     /// The node holds no replica in this epoch.
     #[error("node {replica} is not a replica of this epoch")]
     UnknownReplica {
-        /// Who acknowledged.
+        /// The node that acknowledged.
         replica: NodeId,
     },
     /// More is acknowledged than was ever appended: a broken peer, or one of another history.
@@ -148,18 +148,18 @@ pub enum TrimError {
     },
 }
 
-/// Where a sealed epoch stands. Nothing in it changes any more.
+/// The state of a sealed epoch. Nothing in it changes any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sealed {
     /// The epoch.
     pub epoch: Epoch,
-    /// What this leader has committed: the next epoch must keep at least this.
+    /// The end of what this leader has committed: the next epoch must keep at least this.
     pub tail: Offset,
-    /// What this leader has appended. Whoever seals decides how much of it survives.
+    /// The end of what this leader has appended. The sealing leader decides how much of it survives.
     pub next_offset: Offset,
 }
 
-/// What the leader wants done. Each says what is durable, or has to be, before it is carried out.
+/// Something that the leader wants done. Each says what is durable, or has to be, before it is carried out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
     /// Everything below `next_offset` is durable here, but not yet on the ack quorum: answer the producers that wait

@@ -1,4 +1,4 @@
-//! What a leader starts from: metadata says who the replicas are, storage what the log holds.
+//! The state that a leader starts from: the replicas are the metadata's word, the log's ends and history are storage's.
 
 use std::fmt;
 use std::time::Duration;
@@ -18,7 +18,7 @@ impl fmt::Display for NodeId {
     }
 }
 
-/// What a replica's acknowledgement promises (`ropewalk.durability`).
+/// The promise in a replica's acknowledgement (`ropewalk.durability`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Durability {
     /// The batch has been flushed to disk.
@@ -31,13 +31,13 @@ pub enum Durability {
 /// A replica and how far it has acknowledged the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Replica {
-    /// Where it is.
+    /// Its node.
     pub node: NodeId,
     /// The first offset it has not acknowledged.
     pub next_offset: Offset,
 }
 
-/// What a leader starts from. `log_start <= tail <= next_offset`; the leader's own replica is among the replicas. An
+/// The state that a leader starts from. `log_start <= tail <= next_offset`; the leader's own replica is among the replicas. An
 /// acknowledgement counts in the epoch that it was given in: a leader with followers starts from none, its own included.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeaderState {
@@ -47,22 +47,22 @@ pub struct LeaderState {
     pub epoch: Epoch,
     /// The first offset that has not been given up.
     pub log_start: Offset,
-    /// What is known to be committed: what sealing the last epoch has proved. A node that is its own ack quorum may
+    /// The first offset not known to be committed, as sealing the last epoch has proved. A node that is its own ack quorum may
     /// pass `log_start`, and commits all it holds on opening.
     pub tail: Offset,
     /// The end of the log.
     pub next_offset: Offset,
-    /// What an acknowledgement promises.
+    /// The promise in an acknowledgement.
     pub durability: Durability,
     /// The replicas, each once.
     pub replicas: Vec<Replica>,
-    /// How many of them must acknowledge; between one and all.
+    /// The number of them that must acknowledge; between one and all.
     pub ack_quorum: usize,
     /// The epochs and producers of the log up to `next_offset`.
     pub history: History,
 }
 
-/// What recovery found of a partition's log.
+/// A partition's log as recovery found it.
 #[derive(Debug, Clone, Copy)]
 pub struct Found<'a> {
     /// The first offset that has not been given up.
@@ -80,7 +80,7 @@ impl LeaderState {
     /// epoch, or the one after the latest in the log. `next_id` is the first producer id that nobody was given yet.
     ///
     /// # Errors
-    /// What was found contradicts itself, or the metadata.
+    /// The log that was found contradicts itself, or the metadata.
     pub fn recover(
         node: NodeId,
         epoch: Option<Epoch>,

@@ -1,4 +1,4 @@
-//! What the scenario files cannot say: mistakes of our own that must stop the process, what takes two steps, and what a
+//! Tests of leaders that the scenario files cannot express: mistakes of our own that must stop the process, what takes two steps, and what a
 //! leader starts from.
 
 use record::{BatchBuilder, BatchHeader, Compression};

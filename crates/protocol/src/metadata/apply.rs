@@ -30,25 +30,25 @@ pub enum ApplyError {
     /// No such node.
     #[error("node {node} is unknown")]
     UnknownNode {
-        /// Which.
+        /// The node.
         node: NodeId,
     },
     /// Node ids are not negative.
     #[error("{node} cannot be a node's id")]
     InvalidNode {
-        /// Which.
+        /// The node.
         node: NodeId,
     },
     /// No such topic.
     #[error("topic {id} is unknown")]
     UnknownTopic {
-        /// Which.
+        /// The topic.
         id: TopicId,
     },
     /// No such partition.
     #[error("partition {partition} is unknown")]
     UnknownPartition {
-        /// Which.
+        /// The partition.
         partition: PartitionId,
     },
     /// The name is taken.
@@ -86,9 +86,9 @@ pub enum ApplyError {
     /// Somebody else has added partitions in the meantime.
     #[error("the topic has {got} partitions, not {expected}")]
     PartitionsChanged {
-        /// How many the command expects.
+        /// The number that the command expects.
         expected: i32,
-        /// How many there are.
+        /// The number that there are.
         got: i32,
     },
     /// A replica set is empty, or names a node twice.
@@ -97,9 +97,9 @@ pub enum ApplyError {
     /// Only a replica can lead.
     #[error("node {leader} holds no replica of {partition}")]
     NotAReplica {
-        /// Who was to lead.
+        /// The node that was to lead.
         leader: NodeId,
-        /// What.
+        /// The partition.
         partition: PartitionId,
     },
     /// Another epoch has been opened in the meantime.
@@ -216,7 +216,7 @@ impl Metadata {
         }
     }
 
-    /// Whether a command fits the image.
+    /// Checks that a command fits the image.
     ///
     /// # Errors
     /// See [`ApplyError`].
@@ -425,7 +425,7 @@ impl Metadata {
     }
 }
 
-/// Whether the changes may be made to a topic's configs, and what is set then goes together.
+/// Checks that the changes may be made to a topic's configs, and that the configs go together then.
 fn check_changed(mut config: TopicConfig, changes: &[ConfigChange]) -> Result<(), ConfigError> {
     config.change(changes)?;
     config.check_together()

@@ -243,7 +243,7 @@ impl KnownBrokerConfig {
         })
     }
 
-    /// Says whether `value` may be set.
+    /// Checks that `value` may be set.
     ///
     /// # Errors
     /// The value breaks the config's rule.
@@ -281,7 +281,7 @@ impl BrokerConfig {
         BrokerConfig::default()
     }
 
-    /// Says whether a change may be made.
+    /// Checks that a change may be made.
     ///
     /// # Errors
     /// See [`ConfigError`].

@@ -12,7 +12,7 @@ use crate::encoding::{DecodeError, Reader, Writer};
 use crate::leader::NodeId;
 use crate::producers::ProducerId;
 
-/// Where a node is reached by clients.
+/// The address by which clients reach a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Address {
     /// A name or an IP address.
@@ -38,7 +38,7 @@ pub enum Command {
     StartNode {
         /// The node.
         node: NodeId,
-        /// Where clients reach it from now on.
+        /// The addresses by which clients reach it from now on.
         address: Address,
     },
     /// Creates a topic.
@@ -56,12 +56,12 @@ pub enum Command {
     },
     /// Deletes a topic and its records.
     DeleteTopic {
-        /// Which.
+        /// Its id.
         id: TopicId,
     },
     /// Adds partitions to a topic.
     CreatePartitions {
-        /// Which topic.
+        /// The topic.
         id: TopicId,
         /// The number of partitions that it has so far: somebody else may have been faster.
         first_index: i32,
@@ -72,7 +72,7 @@ pub enum Command {
     },
     /// Changes configs of a topic.
     SetTopicConfig {
-        /// Which topic.
+        /// The topic.
         id: TopicId,
         /// The changes.
         changes: Vec<ConfigChange>,
@@ -81,7 +81,7 @@ pub enum Command {
     },
     /// Changes configs of one broker or of all.
     SetBrokerConfig {
-        /// Which broker; `None` for all.
+        /// The broker; `None` for all.
         broker: Option<NodeId>,
         /// The changes.
         changes: Vec<ConfigChange>,
@@ -95,7 +95,7 @@ pub enum Command {
     },
     /// Opens the next epoch of one partition under a leader.
     OpenEpoch {
-        /// Which partition.
+        /// The partition.
         partition: PartitionId,
         /// The epoch: one above the present one.
         epoch: Epoch,

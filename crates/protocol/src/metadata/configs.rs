@@ -1,4 +1,4 @@
-//! Where the value of a config comes from, and what a client's wish to change some comes to.
+//! The source of a config's value, and the outcome of a client's wish to change some.
 //!
 //! ```text
 //!   a topic's own value ► its broker's ► all brokers' ► what the node was started with ► built in
@@ -20,13 +20,13 @@ use crate::leader::NodeId;
 /// A value that a config has somewhere, in force or hidden by another.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigValue {
-    /// Where.
+    /// The source.
     pub source: ConfigSource,
     /// The value.
     pub value: Arc<str>,
 }
 
-/// What has configs.
+/// A thing that has configs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ConfigTarget {
     /// One topic.
@@ -37,7 +37,7 @@ pub enum ConfigTarget {
     AllBrokers,
 }
 
-/// What is to be done to one config (KIP-339).
+/// A change of one config (KIP-339).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConfigOperation {
     /// Give it this value.
@@ -53,25 +53,25 @@ pub enum ConfigOperation {
 /// One wish about one config.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigEdit {
-    /// Which.
+    /// The name of the config.
     pub name: Arc<str>,
-    /// What.
+    /// The operation.
     pub operation: ConfigOperation,
-    /// With what; of no meaning where something is given up.
+    /// The value; without meaning where the config is given up.
     pub value: Arc<str>,
 }
 
-/// How a client wants the configs of one target to change. No name may occur twice.
+/// A client's changes of the configs of one target. No name may occur twice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ConfigWish {
     /// Names and values: these shall be set, and no others.
     Replace(Vec<(Arc<str>, Arc<str>)>),
-    /// What is not named stays as it is.
+    /// The changes; a config that is not named stays as it is.
     Edit(Vec<ConfigEdit>),
 }
 
 impl Metadata {
-    /// What is set for one broker (`None` for all of them), if anything is.
+    /// Returns the configs that are set for one broker (`None` for all of them), if any are.
     #[must_use]
     pub fn broker_config(&self, broker: Option<NodeId>) -> Option<&BrokerConfig> {
         self.broker_configs.get(&broker)
@@ -232,7 +232,7 @@ impl Metadata {
         Ok(given_up.map(ConfigChange::reset).chain(set).collect())
     }
 
-    /// Whether a config of a topic is to be given up that the topic does not have: whatever it is, that is so already.
+    /// Says whether a config of a topic is to be given up that the topic does not have: whatever it is, that is so already.
     fn is_done(&self, target: ConfigTarget, edit: &ConfigEdit) -> bool {
         match (target, edit.operation) {
             (ConfigTarget::Topic(id), ConfigOperation::Delete) => self

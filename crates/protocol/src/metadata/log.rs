@@ -100,7 +100,7 @@ impl Entry {
 /// The growth of the log since its newest image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Growth {
-    /// Where the newest image stands, if there is one: what lies before it is to be trimmed away.
+    /// The offset of the newest image, if there is one: all before it is to be trimmed away.
     pub image_at: Option<Offset>,
     image_bytes: usize,
     command_bytes: usize,
@@ -144,7 +144,7 @@ pub enum ReplayError {
     /// The commands before an image made another one.
     #[error("the image at offset {place} differs from what the commands before it made")]
     ImageDiffers {
-        /// Where the image begins.
+        /// The offset where the image begins.
         place: Offset,
     },
     /// The beginning was trimmed away, and no whole image is there in its place.

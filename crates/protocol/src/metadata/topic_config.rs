@@ -48,9 +48,9 @@ pub enum ConfigError {
     TooLong {
         /// The config.
         name: String,
-        /// How long the value is, without the blanks around it.
+        /// The length of the value, without the blanks around it.
         bytes: usize,
-        /// How long it may be.
+        /// The most that it may be.
         bytes_max: usize,
     },
     /// Only lists can be added to and taken from.
@@ -80,7 +80,7 @@ pub enum ConfigError {
     NotAmong {
         /// The config.
         name: &'static str,
-        /// What may be in the list.
+        /// The items that may be in the list.
         allowed: &'static [&'static str],
         /// The value given.
         value: String,
@@ -122,7 +122,7 @@ pub enum ConfigError {
     NotAllowed {
         /// The config.
         name: &'static str,
-        /// What is.
+        /// The others that are there.
         allowed: &'static [&'static str],
         /// The value given.
         value: String,
@@ -155,12 +155,12 @@ impl ConfigError {
     }
 }
 
-/// Where a value comes from.
+/// The source of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConfigSource {
     /// Built in (Kafka: DEFAULT_CONFIG).
     Default,
-    /// What the node was started with (Kafka: STATIC_BROKER_CONFIG).
+    /// The node was started with it (Kafka: STATIC_BROKER_CONFIG).
     Started,
     /// Set for all brokers (Kafka: DYNAMIC_DEFAULT_BROKER_CONFIG).
     AllBrokers,
@@ -177,12 +177,12 @@ pub struct ConfigEntry {
     pub config: &'static KnownConfig,
     /// The value in force.
     pub value: Arc<str>,
-    /// Where it comes from.
+    /// Its source.
     pub source: ConfigSource,
 }
 
 impl ConfigEntry {
-    /// Whether the value is not the topic's own.
+    /// Says that the value is not the topic's own.
     #[must_use]
     pub fn is_default(&self) -> bool {
         self.source != ConfigSource::Topic
@@ -233,7 +233,7 @@ impl ConfigChange {
         }
     }
 
-    /// Whether the change may be made.
+    /// Checks that the change may be made.
     ///
     /// # Errors
     /// See [`ConfigError`].
@@ -266,7 +266,7 @@ impl TopicConfig {
         Ok(())
     }
 
-    /// Whether the values that are set here go together. Only a topic's own are asked: of what is set for the topic and for
+    /// Checks that the values that are set here go together. Only a topic's own are asked: of what is set for the topic and for
     /// all, nobody may have seen both.
     ///
     /// # Errors
@@ -292,7 +292,7 @@ impl TopicConfig {
         self.values.get(name)
     }
 
-    /// What is set here, sorted by name.
+    /// The configs that are set here, sorted by name.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&'static str, &Arc<str>)> + '_ {
         self.values.iter().map(|(name, value)| (*name, value))
     }

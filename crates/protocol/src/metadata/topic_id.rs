@@ -1,4 +1,4 @@
-//! Which identity a new topic gets. Whoever makes one brings the randomness.
+//! The identity of a new topic. Whoever makes one brings the randomness.
 
 use record::TopicId;
 

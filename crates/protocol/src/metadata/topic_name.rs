@@ -1,4 +1,4 @@
-//! Which names a topic may have: Kafka's rules, because names become part of metrics and paths in its tools.
+//! The names that a topic may have: Kafka's rules, because names become part of metrics and paths in its tools.
 
 use thiserror::Error;
 
@@ -8,7 +8,7 @@ use crate::groups::GROUPS_TOPIC;
 /// The longest name, in bytes (all allowed characters are single bytes).
 pub const TOPIC_NAME_BYTES_MAX: usize = 249;
 
-/// What Kafka keeps under these names is not here, or no topic: its clients and tools take whatever is called so for that.
+/// Names of Kafka's own topics, which are not here: its clients and tools take a topic of that name for Kafka's.
 const RESERVED_NAMES: [&str; 3] = [METADATA_NAME, "__transaction_state", "__share_group_state"];
 
 /// Why a name cannot be a topic's (Kafka: INVALID_TOPIC_EXCEPTION), in Kafka's words where it refuses the name too.
@@ -88,13 +88,13 @@ pub fn check_new_name(name: &str) -> Result<(), TopicNameError> {
     }
 }
 
-/// Whether a topic is kept by the node itself: its users may read it and not write to it.
+/// Says whether a topic is kept by the node itself: its users may read it and not write to it.
 #[must_use]
 pub fn is_internal(name: &str) -> bool {
     name == GROUPS_TOPIC
 }
 
-/// What Kafka's metrics make of a name: two topics may not come out the same.
+/// Returns the form that Kafka's metrics make of a name: two topics may not come out the same.
 pub(super) fn folded(name: &str) -> Box<str> {
     name.replace('.', "_").into_boxed_str()
 }

@@ -103,7 +103,7 @@ impl Producers {
         }
     }
 
-    /// When the producer that has been silent longest was heard of last.
+    /// The time when the producer that has been silent longest was heard of last.
     pub(super) fn longest_silent(&self) -> Option<Duration> {
         self.in_order().next().map(|(_, entry)| entry.last_used)
     }

@@ -19,7 +19,7 @@ const NOTHING_FOLLOWS: u8 = 0;
 const BATCH_BYTES: usize = 4 + 4 + 8 + 8;
 /// Bytes that a producer takes in a checkpoint, at most.
 pub const PRODUCER_SNAPSHOT_BYTES_MAX: usize = ENTRY_BYTES_MIN + RECENT_BATCHES_MAX * BATCH_BYTES;
-/// Where it is not known whose batches are all remembered.
+/// Stands where it is not known whose batches are all remembered.
 const COMPLETE_FROM_UNKNOWN: i64 = -1;
 
 impl Producers {

@@ -23,14 +23,14 @@ pub struct Configuration {
 }
 
 impl Configuration {
-    /// How many certain members must have promised a later epoch, so that at least one of every ack quorum is among them.
+    /// Returns the number of certain members that must have promised a later epoch, so that at least one of every ack quorum is among them.
     #[must_use]
     pub fn seal_quorum(&self) -> usize {
         self.replicas.len() + 1 - self.ack_quorum
     }
 }
 
-/// What the metadata says of one epoch of a partition. An epoch is given out once, with one leader and one configuration.
+/// One epoch of a partition, as the metadata gives it out. An epoch is given out once, with one leader and one configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Assignment {
     /// The epoch.
@@ -108,7 +108,7 @@ pub enum Prompt {
     Copy {
         /// The leader's epoch.
         epoch: Epoch,
-        /// Where the leader's own log ends.
+        /// The offset where the leader's own log ends.
         first: Offset,
     },
     /// Orders a follower to cut off what its log does not have in common with the leader's, found by this landmark.
@@ -139,7 +139,7 @@ pub enum Prompt {
     Accept {
         /// The leader's epoch.
         epoch: Epoch,
-        /// Where the epoch begins.
+        /// The offset where the epoch begins.
         first: Offset,
         /// The epoch that wrote the record before.
         writer_before: Epoch,
@@ -155,14 +155,14 @@ pub enum Prompt {
     Trim {
         /// The leader's epoch.
         epoch: Epoch,
-        /// Where the log begins from now on.
+        /// The offset where the log begins from now on.
         log_start: Offset,
     },
     /// Refuses a request.
     Refused {
         /// The epoch of the request.
         epoch: Epoch,
-        /// Why.
+        /// The reason.
         refusal: Refusal,
     },
 }
@@ -174,7 +174,7 @@ pub enum Sworn {
     Promised {
         /// The epoch promised.
         epoch: Epoch,
-        /// Where the sender stands.
+        /// The state of the sender.
         standing: Standing,
     },
     /// A landmark of the sender's log, which is fenced against all earlier epochs.
@@ -259,7 +259,7 @@ pub enum Persist {
     Accept {
         /// The epoch accepted.
         epoch: Epoch,
-        /// Where it begins.
+        /// The offset where it begins.
         first: Offset,
         /// The epoch that wrote the record before.
         writer_before: Epoch,
@@ -278,12 +278,12 @@ pub enum Persist {
     Base(Base),
     /// Everything below `log_start` is given up.
     Trim {
-        /// Where the log begins from now on.
+        /// The offset where the log begins from now on.
         log_start: Offset,
     },
 }
 
-/// What a replica wants done, in this order.
+/// Something that a replica wants done. Actions are carried out in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
     /// Stage the entry in the journal. An entry of a *leading* replica (batches, its accept, trims) also goes to all its live

@@ -44,7 +44,7 @@ struct Peer {
     is_member: bool,
     is_certain: bool,
     stage: Stage,
-    /// What it holds for certain of this epoch's log since its link was taken; `None` until it has accepted the epoch.
+    /// The end of what it certainly holds of this epoch's log since its link was taken; `None` until it has accepted the epoch.
     durable: Option<Offset>,
     is_reported: bool,
 }
@@ -444,7 +444,7 @@ impl Leading {
             self.is_unsettled = false;
             actions.push_back(Action::Settled { epoch: self.epoch });
         }
-        // What this log held at the opening is everything that earlier epochs can have committed. The epoch need not be open: it
+        // This log at the opening is everything that earlier epochs can have committed. The epoch need not be open: it
         // may be that this very replica is wanted for its ack quorum.
         let committed = self.leader.tail().max(self.first_offset);
         let peer = &mut self.peers[index];

@@ -15,11 +15,11 @@ use thiserror::Error;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct FrameNumber(pub u64);
 
-/// Which of the connections of a pair, counted up by the side that takes it.
+/// The number of a connection of a pair, counted up by the side that takes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Generation(pub u64);
 
-/// How far a follower has got with the frames of a leader.
+/// A follower's progress with the frames of a leader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ack {
     /// The connection that the frames came on.
@@ -47,7 +47,7 @@ pub enum LinkError {
     Impossible,
 }
 
-/// What the frames of one journal appended, kept until every link has had them acknowledged.
+/// The ends that the frames of one journal appended, kept until every link has had them acknowledged.
 #[derive(Debug, Clone, Default)]
 pub struct KeptFrames {
     frames: VecDeque<KeptFrame>,
@@ -137,7 +137,7 @@ pub struct SendCursor {
     exceptions: BTreeMap<PartitionId, Option<FrameNumber>>,
 }
 
-/// How a link goes on after it was taken anew.
+/// The way in which a link goes on after it was taken anew.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Resume {
     /// Send the frames behind this one again: the peer is the same process and they are all kept.

@@ -16,7 +16,7 @@ use crate::epochs::{EpochEnd, Epochs, Run};
 use crate::history::{BatchFacts, History, RecoverError};
 use crate::producers::ProducerLimits;
 
-/// What storage found of a replica, read back from its entries or from a checkpoint and the entries behind it.
+/// A replica as storage found it, read back from its entries or from a checkpoint and the entries behind it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stored {
     /// The highest epoch promised.
@@ -96,7 +96,7 @@ impl Stored {
 pub(super) struct Log {
     promised: Epoch,
     accepted: Epoch,
-    /// Who wrote which batches, committed or not.
+    /// The writers of all batches, committed or not.
     writers: Epochs,
     log_start: Offset,
     tail: Offset,
@@ -146,7 +146,7 @@ impl Log {
         Ok(log)
     }
 
-    /// What storage has to find again, with a history up to the tail.
+    /// Returns the state that storage has to find again, with a history up to the tail.
     pub(super) fn stored(&self, covered: Offset, history: Bytes) -> Stored {
         Stored {
             promised: self.promised,
@@ -213,7 +213,7 @@ impl Log {
     }
 
     /// Says whether this log and a leader's whose record before `first` was written in `writer_before` are equal below `first`.
-    /// What is committed here is in every leader's log, which may not know any more who wrote it.
+    /// Records committed here are in every leader's log, which may not know any more who wrote them.
     pub(super) fn continues_at(&self, first: Offset, writer_before: Epoch) -> bool {
         let within = self.log_start <= first && first <= self.next_offset;
         let is_committed = first <= self.tail && !planted(Bug::CommittedCompared);

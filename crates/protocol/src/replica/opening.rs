@@ -31,7 +31,7 @@ enum Stage {
     Copying { best: NodeId },
 }
 
-/// What an opening has found.
+/// The outcome of sealing: promises, and the ends of the log that holds everything committed.
 #[derive(Debug, Clone)]
 pub(super) struct Found {
     /// The replicas' promises.
@@ -138,7 +138,7 @@ impl Opening {
                 to: best,
                 message: Prompt::Locate { epoch, at },
             }),
-            // What is committed here is not there: another replica must have the better log.
+            // Records committed here are not there: another replica must have the better log.
             Err(_) => {
                 self.stage = Stage::Sealing;
                 self.promised.remove(&best);

@@ -73,7 +73,7 @@ impl Classic {
         self.check_room(cx)
     }
 
-    /// Whether it brings the id that it was given.
+    /// Says that it brings the id that it was given.
     fn is_awaited(&self, request: &JoinGroup) -> bool {
         request.instance.is_none() && self.pending.contains_key(&request.member)
     }
@@ -158,7 +158,7 @@ impl Classic {
         }
     }
 
-    /// What a member learns of the present generation.
+    /// Returns the answer that tells a member of the present generation.
     pub(super) fn joined(&self, member: &Name) -> Joined {
         let leader = self.leader.clone().unwrap_or_default();
         let members = if leader == *member && self.phase != Phase::Stable {

@@ -1,6 +1,6 @@
-//! Whether a classic group has room for one more member, and for what it says: limits come before memory.
+//! The room of a classic group for one more member, and for what it says: limits come before memory.
 //!
-//! What all members say must fit into one record, beside what the leader hands out: a group whose record the log cannot
+//! The words of all members must fit into one record, beside what the leader hands out: a group whose record the log cannot
 //! take would begin a new generation for ever, and nobody would ever get an assignment.
 
 use bytes::Bytes;
@@ -9,7 +9,7 @@ use super::super::context::Context;
 use super::super::contract::{GroupError, JoinGroup, Name, Protocol};
 use super::{Classic, Member};
 
-/// What a member takes beside its texts: more than the numbers in its record.
+/// Bytes that a member takes beside its texts: more than the numbers in its record.
 const MEMBER_BYTES: usize = 256;
 
 impl Classic {
@@ -20,7 +20,7 @@ impl Classic {
         self.members.said_bytes() + assignments.chain(pending).sum::<usize>() + self.stored_apart_bytes()
     }
 
-    /// What the last stored generation holds that members hold no more, or not yet: the same bytes count once.
+    /// Bytes that the last stored generation holds and members hold no more, or not yet: the same bytes count once.
     fn stored_apart_bytes(&self) -> usize {
         let stored = self.stored.iter().flat_map(|stored| &stored.members);
         let apart = stored.map(|value| {
@@ -71,7 +71,7 @@ impl Classic {
     }
 }
 
-/// What these bytes take, unless they are the same memory as some of the others.
+/// Returns the bytes that these take, unless they are the same memory as some of the others.
 fn bytes_apart<'a>(bytes: &Bytes, others: impl IntoIterator<Item = &'a Bytes>) -> usize {
     let mut others = others.into_iter();
     if others.any(|other| other.as_ptr() == bytes.as_ptr()) {
@@ -89,7 +89,7 @@ impl Member {
     }
 }
 
-/// What a member would take that joins so. Its id may be longer than its instance's or its client's; that is in
+/// Returns the bytes that a member would take that joins so. Its id may be longer than its instance's or its client's; that is in
 /// `MEMBER_BYTES`.
 fn said_by(request: &JoinGroup) -> usize {
     let instance = request.instance.as_ref().map_or(0, |instance| instance.len());

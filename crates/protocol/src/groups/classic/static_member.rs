@@ -86,7 +86,7 @@ impl Classic {
         joined
     }
 
-    /// Whether a member that came back is still in its place.
+    /// Says whether a member that came back is still in its place.
     pub(crate) fn still_holds(&self, instance: &Name, member: &Name, generation: i32) -> bool {
         self.generation == generation
             && self.phase == Phase::Stable

@@ -1,4 +1,4 @@
-//! What time brings to a classic group: silence ends sessions, waiting for members and assignments ends.
+//! Timers of a classic group: silence ends sessions, waiting for members and assignments ends.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use super::super::context::Context;
 use super::super::contract::Name;
 use super::{Classic, Phase};
 
-/// How long the leader's word is given to reach the log, before it is looked at again.
+/// The time that the leader's word is given to reach the log, before it is looked at again.
 const HANDING_OUT_PAUSE: Duration = Duration::from_secs(1);
 
 impl Classic {

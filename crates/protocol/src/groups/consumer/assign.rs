@@ -1,4 +1,4 @@
-//! What a server-side assignor is given and what it gives: members with wishes, topics with partitions.
+//! The input and the output of a server-side assignor: members with wishes, topics with partitions.
 //!
 //! Pure functions of their input, the same on every node. Members are numbered here by their place in the list. Thousands of
 //! them may have one expression that matches thousands of topics: what these want is held once, and so is the list of them.
@@ -52,7 +52,7 @@ impl Assignor {
     }
 }
 
-/// Who wants what.
+/// The members and their wishes.
 #[derive(Debug, Default)]
 pub(crate) struct Wishes {
     /// In the order of their names.
@@ -61,7 +61,7 @@ pub(crate) struct Wishes {
     pub(crate) topics: BTreeMap<TopicId, i32>,
 }
 
-/// What one member wants.
+/// The wishes of one member.
 #[derive(Debug)]
 pub(crate) struct Wish {
     pub(crate) member: Name,
@@ -70,9 +70,9 @@ pub(crate) struct Wish {
     pub(crate) named: BTreeSet<TopicId>,
     /// The topics that its expression matches, shared by all who have that.
     pub(crate) matched: Rc<BTreeSet<TopicId>>,
-    /// What it was to have so far.
+    /// The partitions that it was to have so far.
     pub(crate) before: Assignment,
-    /// What it has.
+    /// The partitions that it has.
     pub(crate) has: Assignment,
 }
 
@@ -83,7 +83,7 @@ impl Wish {
 }
 
 impl Wishes {
-    /// Whether all members want the same, which is everything that anybody wants.
+    /// Says that all members want the same, which is everything that anybody wants.
     pub(super) fn are_alike(&self) -> bool {
         let mut members = self.members.iter();
         members.all(|member| member.named.len() + member.matched.len() == self.topics.len())
@@ -95,7 +95,7 @@ impl Wishes {
             .flat_map(|(topic, count)| (0..*count).map(|index| PartitionId { topic: *topic, index }))
     }
 
-    /// Whether a member may keep a partition that it had.
+    /// Says whether a member may keep a partition that it had.
     pub(super) fn may_keep(&self, member: &Wish, partition: PartitionId) -> bool {
         member.wants(partition.topic)
             && self

@@ -21,7 +21,7 @@ pub(super) fn assign_uniform(wishes: &Wishes) -> Vec<Assignment> {
     }
 }
 
-/// What members had and may keep, nothing twice.
+/// The partitions that members had and may keep, none twice.
 fn kept(wishes: &Wishes) -> (Vec<Vec<PartitionId>>, HashMap<PartitionId, usize>) {
     let mut holders = HashMap::new();
     let mut kept = Vec::with_capacity(wishes.members.len());
@@ -55,7 +55,7 @@ fn assign_alike(wishes: &Wishes) -> Vec<Assignment> {
     }
     for ((mine, quota), wish) in held.iter_mut().zip(&quotas).zip(&wishes.members) {
         if mine.len() > *quota {
-            // What it does not have yet goes first: that moves nothing.
+            // Partitions that it does not have yet go first: that moves nothing.
             mine.sort_by_key(|partition| !wish.has.contains(*partition));
         }
         for partition in mine.drain((*quota).min(mine.len())..) {
@@ -81,7 +81,7 @@ fn assign_alike(wishes: &Wishes) -> Vec<Assignment> {
 /// Members with different wishes.
 struct Balance {
     topics: BTreeMap<TopicId, Topic>,
-    /// How many partitions each member has.
+    /// The number of partitions that each member has.
     loads: Vec<usize>,
 }
 

@@ -75,7 +75,7 @@ fn plan_upgrade(classic: &Classic, cx: &Context, group: &Name) -> Result<Vec<Cha
     Ok(changes)
 }
 
-/// What one change may make the log take: it takes the record of any classic group.
+/// The bytes that one change may make the log take: it takes the record of any classic group.
 pub(super) fn log_bytes_max(cx: &Context) -> usize {
     cx.settings.classic_bytes_max + cx.settings.assignment_bytes_max
 }

@@ -123,7 +123,7 @@ impl Consumer {
         Ok((Name::clone(&best.name), subscription))
     }
 
-    /// Whether the joining member's assignors leave the members of the classic protocol one that all know: without it the
+    /// Says whether the joining member's assignors leave the members of the classic protocol one that all know: without it the
     /// group could not be classic again.
     fn fits_classic_members(&self, request: &JoinGroup) -> bool {
         let holder = request
@@ -243,7 +243,7 @@ impl Consumer {
         })
     }
 
-    /// Whether all that the member is still to get is free: each join stops it from working, so it joins once for all of it.
+    /// Says whether all that the member is still to get is free: each join stops it from working, so it joins once for all of it.
     fn can_get_the_rest(&self, name: &Name, member: &Member) -> bool {
         let rest = member.target.without(&member.current.assigned);
         rest.iter()

@@ -1,4 +1,4 @@
-//! Who may commit and fetch the offsets of a group of the consumer protocol, and at which epoch.
+//! The right to commit and fetch the offsets of a group of the consumer protocol: whose it is, and at which epoch.
 
 use record::PartitionId;
 
@@ -6,7 +6,7 @@ use super::super::contract::{CommitOffsets, CommitPartition, GroupError, Name};
 use super::{Consumer, Member};
 
 impl Consumer {
-    /// Whether offsets may be committed: by a member at its present epoch, or from outside while there are no members.
+    /// Checks that offsets may be committed: by a member at its present epoch, or from outside while there are no members.
     ///
     /// A member that was not told of its last epoch yet may commit at an earlier one what it has had since then (KIP-1251):
     /// nobody else has had that meanwhile. If anything else is among it, all is refused.
@@ -34,7 +34,7 @@ impl Consumer {
         known.check_epoch(got)
     }
 
-    /// Whether a member may fetch offsets; one that gives no name may always.
+    /// Checks that a member may fetch offsets; one that gives no name may always.
     pub(crate) fn check_fetcher(&self, member: &Name, epoch: i32) -> Result<(), GroupError> {
         if member.is_empty() && epoch < 0 {
             return Ok(());

@@ -19,12 +19,12 @@ use super::saying::{check_member_epoch, check_shape, merge, says_all, wishes_dif
 use super::target::{Changed, Outlook};
 use super::{AWAY_EPOCH, Consumer, removals_of};
 
-/// Who a request is from: the member as it is to be, and as it was.
+/// The sender of a request: the member as it is to be, and as it was.
 #[derive(Debug)]
 pub(crate) struct Sender {
     pub(super) name: Name,
     pub(super) said: MemberValue,
-    /// What it said before; none for one that is new.
+    /// Its subscription before; none for one that is new.
     pub(super) said_before: Option<MemberValue>,
     pub(super) current: CurrentValue,
     pub(super) target: Assignment,
@@ -33,7 +33,7 @@ pub(crate) struct Sender {
 }
 
 impl Sender {
-    /// What makes the member what it is to be, in the place of the one that it replaces.
+    /// The changes that make the member what it is to be, in the place of the one that it replaces.
     fn changes(&self, group: &Name) -> Vec<Change> {
         let mut changes: Vec<Change> = self
             .replaces
@@ -65,7 +65,7 @@ impl Sender {
         (is_settled, assigned.len() + revoking.len() + self.target.len())
     }
 
-    /// Whether the group must be assigned anew because of what it says now.
+    /// Says that the group must be assigned anew because of what it says now.
     pub(super) fn wants_else(&self) -> bool {
         self.said_before
             .as_ref()

@@ -1,4 +1,4 @@
-//! Who has each partition of a group of the consumer protocol, or may still have it, and since which of its epochs.
+//! The owner of each partition of a group of the consumer protocol, also one that may still have it, and since which of its epochs.
 //!
 //! Follows what members have as that becomes durable. A partition has one owner: nobody else may be given it.
 
@@ -26,12 +26,12 @@ struct Owner {
 }
 
 impl Owners {
-    /// How many partitions have an owner.
+    /// Returns the number of partitions that have an owner.
     pub(super) fn len(&self) -> usize {
         self.count
     }
 
-    /// Whether no member but this one has the partition.
+    /// Says whether no member but this one has the partition.
     pub(super) fn is_free_for(&self, member: &Name, partition: PartitionId) -> bool {
         self.of(partition).is_none_or(|owner| owner == member)
     }
@@ -74,7 +74,7 @@ impl Owners {
         }
     }
 
-    /// What the member had is free.
+    /// Frees the partitions that the member had.
     pub(super) fn release(&mut self, member: &Name, before: &CurrentValue) {
         for had in held(before) {
             self.free(member, had);
@@ -100,7 +100,7 @@ impl Owners {
     }
 }
 
-/// What a member has, and what it may still have.
+/// Returns the partitions that a member has, and those that it may still have.
 fn held(current: &CurrentValue) -> [&Assignment; 2] {
     [&current.assigned, &current.revoking]
 }

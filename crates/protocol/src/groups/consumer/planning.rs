@@ -24,18 +24,18 @@ use super::heartbeat::Sender;
 use super::roster::Roster;
 use super::target::Outlook;
 
-/// What a partition, a member or a name takes that waits to be planned with, in bytes.
+/// Bytes that a partition, a member or a name takes that waits to be planned with.
 const PLANNED_BYTES: usize = 64;
 
 /// The part of the world around a group that its changes are planned with.
 #[derive(Debug, Default)]
 pub(crate) struct View {
     pub(super) topics: Arc<Topics>,
-    /// What each expression of the group matches.
+    /// The matches of each expression of the group.
     pub(super) matching: BTreeMap<Name, Seen>,
     pub(super) heartbeat_interval: Duration,
     pub(super) unix_ms: i64,
-    /// What the members of a classic group may say of themselves, and what one change may make the log take, in bytes.
+    /// Bytes that the members of a classic group may say of themselves, and that one change may make the log take.
     pub(super) classic_bytes_max: usize,
     pub(super) log_bytes_max: usize,
 }
@@ -57,7 +57,7 @@ impl View {
     }
 }
 
-/// What is to be planned.
+/// The change that is to be planned.
 #[derive(Debug)]
 pub(crate) enum Step {
     /// A member joins or is there. `owned` is what it says that it has; one that `tells_all` is told all.
@@ -90,7 +90,7 @@ pub(crate) enum Told {
     Described(DescribedConsumer),
 }
 
-/// Who asked for a change.
+/// The origin of a change.
 #[derive(Debug)]
 pub(crate) enum Asker {
     /// Time did.
@@ -139,7 +139,7 @@ pub struct Planning {
     /// Things that it is planned with, or so many that the number does not matter any more.
     work: usize,
     held_bytes: usize,
-    /// What others may do while the change is on its way to the log.
+    /// The requests that others may make while the change is on its way to the log.
     gate: Gate,
 }
 

@@ -1,4 +1,4 @@
-//! Whether a group of the consumer protocol has room for what a member says: limits come before memory.
+//! The room of a group of the consumer protocol for what a member says: limits come before memory.
 
 use record::RECORD_OVERHEAD_BYTES_MAX;
 
@@ -11,16 +11,16 @@ use super::saying::wishes_differ;
 use super::subscription::wanted_partitions;
 use super::{Consumer, Member};
 
-/// What a member takes beside its texts.
+/// Bytes that a member takes beside its texts.
 const MEMBER_BYTES: usize = 512;
-/// What a name in a list takes beside its text.
+/// Bytes that a name in a list takes beside its text.
 const LISTED_BYTES: usize = 32;
-/// What a key takes beside the names in it, at most: a type and two lengths.
+/// Bytes that a key takes beside the names in it, at most: a type and two lengths.
 const KEY_BYTES: usize = 16;
-/// What a record of a member takes in a batch beside the names in its key, and how many a member has.
+/// Bytes that a record of a member takes in a batch beside the names in its key, and the number of a member's records.
 const RECORD_BYTES: usize = RECORD_OVERHEAD_BYTES_MAX + KEY_BYTES;
 const MEMBER_RECORDS: usize = 3;
-/// What a partition takes wherever it stands: in an assignment, or with its owner's name.
+/// Bytes that a partition takes wherever it stands: in an assignment, or with its owner's name.
 const PARTITION_BYTES: usize = 64;
 
 impl Consumer {
@@ -62,7 +62,7 @@ impl Consumer {
 }
 
 impl Sender {
-    /// Whether the group takes more memory with what it says now. Its expression is known.
+    /// Says whether the group takes more memory with what it says now. Its expression is known.
     fn asks_for_more(&self, cx: &Context) -> bool {
         let Some(before) = &self.said_before else {
             return true;
@@ -81,7 +81,7 @@ impl Member {
     }
 }
 
-/// What a member takes, without its partitions.
+/// Returns the bytes that a member takes, without its partitions.
 pub(super) fn member_bytes(name: &Name, said: &MemberValue) -> usize {
     MEMBER_BYTES + name.len() + said_bytes(said)
 }

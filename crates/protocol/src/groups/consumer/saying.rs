@@ -7,7 +7,7 @@ use super::super::Assignment;
 use super::super::contract::{ConsumerHeartbeat, GroupError, MemberPresence, Name};
 use super::super::records::{CurrentValue, MemberValue};
 
-/// What every heartbeat of its kind must have.
+/// Checks that a heartbeat has all that its kind must have.
 pub(super) fn check_shape(request: &ConsumerHeartbeat) -> Result<(), GroupError> {
     let must = |holds: bool, what| {
         if holds {
@@ -64,14 +64,14 @@ pub(super) fn check_member_epoch(
     })
 }
 
-/// Whether the heartbeat repeats everything, as after a lost answer: then it gets everything.
+/// Says whether the heartbeat repeats everything, as after a lost answer: then it gets everything.
 pub(super) fn says_all(request: &ConsumerHeartbeat) -> bool {
     request.rebalance_timeout.is_some()
         && (request.topics.is_some() || request.regex.is_some())
         && request.owned.is_some()
 }
 
-/// What the member says now: what the heartbeat leaves out is as it was.
+/// Returns the member as it says it is now: what the heartbeat leaves out is as it was.
 pub(super) fn merge(before: &MemberValue, request: &ConsumerHeartbeat) -> MemberValue {
     let topics = match &request.topics {
         Some(topics) => topics
@@ -100,7 +100,7 @@ pub(super) fn merge(before: &MemberValue, request: &ConsumerHeartbeat) -> Member
     }
 }
 
-/// Whether what a member wants differs, so that the group must be assigned anew. Another assignor alone is no reason, as in
+/// Says whether a member's wishes differ, so that the group must be assigned anew. Another assignor alone is no reason, as in
 /// Kafka: it has its vote the next time.
 pub(super) fn wishes_differ(before: &MemberValue, now: &MemberValue) -> bool {
     before.topics != now.topics || before.regex != now.regex

@@ -1,4 +1,4 @@
-//! Which topics a member wants: those that it names and those that match its regular expression.
+//! The topics that a member wants: those that it names and those that match its regular expression.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -17,7 +17,7 @@ use super::roster::Roster;
 /// An expression of a group.
 #[derive(Debug, Default)]
 pub(super) struct InUse {
-    /// How many members have it: none while the first one is not durable.
+    /// The number of members that have it: none while the first one is not durable.
     pub(super) members: usize,
     hold: Option<Rc<Hold>>,
 }
@@ -64,7 +64,7 @@ impl Consumer {
         self.roster.wanted_names(&self.view(cx)).cloned().collect()
     }
 
-    /// How much there is to look at when topics have changed.
+    /// Returns the number of things to look at when topics have changed.
     pub(crate) fn weight(&self, expressions: &Expressions) -> usize {
         let regexes = self.expressions.keys();
         let matched = regexes.map(|regex| expressions.matching(regex).names.len());
@@ -82,7 +82,7 @@ impl Roster {
     }
 }
 
-/// How many partitions the topics have that a member wants; by its expression, how many they had when that was matched.
+/// Returns the number of partitions of the topics that a member wants; by its expression, the number when that was matched.
 pub(super) fn wanted_partitions(cx: &Context, said: &MemberValue) -> usize {
     let by_regex = said.regex.as_ref();
     let matched = by_regex.map_or(0, |regex| cx.expressions.matching(regex).partitions);

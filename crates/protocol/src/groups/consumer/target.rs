@@ -18,7 +18,7 @@ use super::planning::View;
 use super::roster::Roster;
 use super::subscription::hash_topics;
 
-/// How the members will differ from those that are there.
+/// The difference between the members that will be and those that are there.
 #[derive(Debug, Default)]
 pub(super) struct Outlook<'a> {
     /// A member that is new or says something new.
@@ -32,13 +32,13 @@ pub(super) struct Outlook<'a> {
 pub(super) struct Changed<'a> {
     pub(super) name: &'a Name,
     pub(super) said: &'a MemberValue,
-    /// What it was to have so far.
+    /// The partitions that it was to have so far.
     pub(super) target: &'a Assignment,
-    /// What it has.
+    /// The partitions that it has.
     pub(super) has: &'a Assignment,
 }
 
-/// What an epoch means for the group.
+/// The meaning of an epoch for the group.
 #[derive(Debug, Default)]
 pub(super) struct NewTarget {
     pub(super) changes: Vec<Change>,
@@ -81,14 +81,14 @@ impl Roster {
         new
     }
 
-    /// Whether the partitions of the wanted topics are others than when the epoch began.
+    /// Says whether the partitions of the wanted topics are others than when the epoch began.
     pub(super) fn topics_changed(&self, view: &View) -> bool {
         let mut topics = BTreeMap::new();
         find_topics(view, self.wanted_names(view), &mut topics);
         hash_topics(&topics) != self.topics_hash
     }
 
-    /// What the members want as they will be. What an expression matches is there once, however many have that.
+    /// The wishes of the members as they will be. The matches of an expression are there once, however many members have it.
     fn wishes(&self, view: &View, outlook: &Outlook<'_>) -> Wishes {
         let mut topics = BTreeMap::new();
         let mut matched_by: BTreeMap<Option<&Name>, Rc<BTreeSet<TopicId>>> = BTreeMap::new();

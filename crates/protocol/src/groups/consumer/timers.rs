@@ -1,4 +1,4 @@
-//! What time brings to a group of the consumer protocol: silent members go, so do those that do not let go of partitions,
+//! Timers of a group of the consumer protocol: silent members go, so do those that do not let go of partitions,
 //! and topics that changed are noticed.
 
 use std::collections::BTreeSet;

@@ -7,7 +7,7 @@ use record::TopicId;
 
 use super::Name;
 
-/// Which protocol a group speaks.
+/// The protocol that a group speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum GroupType {
     /// JoinGroup and SyncGroup; also a group without members that only commits offsets.
@@ -30,7 +30,7 @@ impl GroupType {
     }
 }
 
-/// Where a group stands.
+/// The state of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum GroupState {
     /// No members.
@@ -94,7 +94,7 @@ pub struct DescribeConsumer {
 /// format Kafka shows it as [`GroupState::Dead`] without an error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DescribedClassic {
-    /// Where it stands.
+    /// Its state.
     pub state: GroupState,
     /// `consumer`, `connect`, ...; empty if nobody ever joined.
     pub protocol_type: Option<Name>,
@@ -126,7 +126,7 @@ pub struct DescribedClassicMember {
 /// A group as ConsumerGroupDescribe shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DescribedConsumer {
-    /// Where it stands.
+    /// Its state.
     pub state: GroupState,
     /// The group's epoch.
     pub epoch: i32,
@@ -153,17 +153,17 @@ pub struct DescribedConsumerMember {
     pub client_host: Name,
     /// Its epoch.
     pub epoch: i32,
-    /// How long it may take to give up partitions.
+    /// The time that it may take to give up partitions.
     pub rebalance_timeout: Duration,
     /// The topics it wants by name.
     pub topics: Vec<Name>,
     /// The regular expression for the topics it wants.
     pub regex: Option<Name>,
-    /// What it has.
+    /// The partitions that it has.
     pub assignment: Vec<NamedPartitions>,
-    /// What it is to have.
+    /// The partitions that it is to have.
     pub target: Vec<NamedPartitions>,
-    /// Whether it speaks the classic protocol in a consumer group (a migration).
+    /// Says whether it speaks the classic protocol in a consumer group (a migration).
     pub is_classic: bool,
 }
 
@@ -205,7 +205,7 @@ pub struct ListedGroup {
     pub group: Name,
     /// `consumer`, `connect`, ...; empty if nobody ever joined.
     pub protocol_type: Name,
-    /// Where it stands.
+    /// Its state.
     pub state: GroupState,
     /// Its protocol.
     pub group_type: GroupType,

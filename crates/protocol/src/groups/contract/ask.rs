@@ -1,4 +1,4 @@
-//! Which answer belongs to which request, in types: whoever asks gets what requests of that kind are answered with.
+//! The answer that belongs to each request, in types: whoever asks gets what requests of that kind are answered with.
 
 use super::{
     Answer, CommitOffsets, ConsumerHeartbeat, DeleteGroup, DeleteOffsets, DescribeClassic, DescribeConsumer,
@@ -8,7 +8,7 @@ use super::{
 
 /// A [`Request`] of one kind.
 pub trait Ask: Into<Request> {
-    /// What answers it, unless it is refused.
+    /// The answer to it, unless it is refused.
     type Answer;
 
     /// Takes what answers a request of this kind; `None` if it answers another.

@@ -28,17 +28,17 @@ pub struct JoinGroup {
     pub client_id: Name,
     /// The client's address, as Kafka shows it.
     pub client_host: Name,
-    /// How long the member may be silent.
+    /// The time that the member may be silent.
     pub session_timeout: Duration,
-    /// How long the group waits for it to join again; in version 0 of the wire format the session timeout.
+    /// The time that the group waits for it to join again; in version 0 of the wire format the session timeout.
     pub rebalance_timeout: Duration,
     /// `consumer`, `connect`, ...
     pub protocol_type: Name,
     /// The best first.
     pub protocols: Vec<Protocol>,
-    /// Whether a new dynamic member must come back with an id first (KIP-394: from version 4 on).
+    /// Says whether a new dynamic member must come back with an id first (KIP-394: from version 4 on).
     pub requires_known_member: bool,
-    /// Whether a returning static leader can be told to skip the assignment (KIP-814: from version 9 on).
+    /// Says whether a returning static leader can be told to skip the assignment (KIP-814: from version 9 on).
     pub can_skip_assignment: bool,
     /// Fresh random bits, for the member's id should it need one.
     pub random: u128,
@@ -85,15 +85,15 @@ pub struct SyncGroup {
     pub instance: Option<Name>,
     /// The generation that it joined.
     pub generation: i32,
-    /// What it takes for the protocol type (from version 5 on).
+    /// The protocol type that it takes for the group's (from version 5 on).
     pub protocol_type: Option<Name>,
-    /// What it takes for the protocol (from version 5 on).
+    /// The protocol that it takes for the group's (from version 5 on).
     pub protocol: Option<Name>,
     /// From the leader: who gets what, as member and assignment.
     pub assignments: Vec<(Name, Bytes)>,
 }
 
-/// What a member gets.
+/// The assignment of a member.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Synced {
     /// The group's protocol type.
@@ -122,11 +122,11 @@ pub struct Heartbeat {
 pub struct LeaveGroup {
     /// The group.
     pub group: Name,
-    /// Who leaves; before version 3 of the wire format one member, without an instance.
+    /// The members that leave; before version 3 of the wire format one member, without an instance.
     pub members: Vec<LeavingMember>,
 }
 
-/// Who leaves.
+/// A member that leaves.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeavingMember {
     /// Its id; empty if it is named by its instance alone.
@@ -135,13 +135,13 @@ pub struct LeavingMember {
     pub instance: Option<Name>,
 }
 
-/// What became of one that was to leave.
+/// The outcome for one that was to leave.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeftMember {
     /// The id as asked.
     pub member: Name,
     /// The instance id as asked.
     pub instance: Option<Name>,
-    /// Whether it has left.
+    /// Its leaving, or the refusal.
     pub outcome: Result<(), GroupError>,
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::Name;
 use crate::groups::Assignment;
 
-/// What the member epoch of a heartbeat says.
+/// The meaning of the member epoch of a heartbeat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MemberPresence {
     /// Epoch 0: it joins.
@@ -50,7 +50,7 @@ pub struct ConsumerHeartbeat {
     pub group: Name,
     /// The member's id; empty in version 0 of a member that joins.
     pub member: Name,
-    /// Whether it joins, is there or leaves.
+    /// Its purpose: it joins, is there or leaves.
     pub presence: MemberPresence,
     /// The instance id of a static member.
     pub instance: Option<Name>,
@@ -60,7 +60,7 @@ pub struct ConsumerHeartbeat {
     pub client_id: Name,
     /// The client's address, as Kafka shows it.
     pub client_host: Name,
-    /// How long the member may take to give up partitions.
+    /// The time that the member may take to give up partitions.
     pub rebalance_timeout: Option<Duration>,
     /// The topics it wants, by name.
     pub topics: Option<Vec<Name>>,
@@ -74,15 +74,15 @@ pub struct ConsumerHeartbeat {
     pub random: u128,
 }
 
-/// What the member learns.
+/// The answer to the member.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Heard {
     /// Its id.
     pub member: Name,
     /// Its epoch from now on; -1 or -2 if it has left.
     pub epoch: i32,
-    /// When to send the next heartbeat.
+    /// The interval of its heartbeats.
     pub heartbeat_interval: Duration,
-    /// What it is to have from now on; `None` if that has not changed.
+    /// The partitions that it is to have from now on; `None` if these have not changed.
     pub assignment: Option<Assignment>,
 }

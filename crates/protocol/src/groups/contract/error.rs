@@ -26,7 +26,7 @@ pub enum GroupError {
     InvalidGroupId {
         /// Its length.
         bytes: usize,
-        /// What is allowed.
+        /// The most that is allowed.
         bytes_max: usize,
     },
     /// GROUP_ID_NOT_FOUND: there is no such group, or it is of the other type.
@@ -38,7 +38,7 @@ pub enum GroupError {
     /// NON_EMPTY_GROUP: the group has members, or is about to have some.
     #[error("The group is not empty: it has {members} members")]
     NonEmptyGroup {
-        /// How many.
+        /// The number.
         members: usize,
     },
     /// GROUP_SUBSCRIBED_TO_TOPIC: a member subscribes to the topic.
@@ -60,7 +60,7 @@ pub enum GroupError {
     /// INVALID_REQUEST: a part of the request is missing or impossible.
     #[error("invalid request: {what}")]
     InvalidRequest {
-        /// Which, and why.
+        /// The one that is refused, and the reason.
         what: &'static str,
     },
     /// INVALID_SESSION_TIMEOUT.
@@ -122,7 +122,7 @@ pub enum GroupError {
     OffsetMetadataTooLarge {
         /// Its length.
         bytes: usize,
-        /// What is allowed.
+        /// The most that is allowed.
         bytes_max: usize,
     },
     /// FENCED_MEMBER_EPOCH (KIP-848): join anew.
@@ -153,7 +153,7 @@ pub enum GroupError {
     /// INVALID_REGULAR_EXPRESSION (KIP-848).
     #[error("not a regular expression that is taken here: {why}")]
     InvalidRegex {
-        /// What is wrong with it.
+        /// The fault in it.
         why: Name,
     },
 }

@@ -13,7 +13,7 @@ pub struct TopicPartition {
     pub index: i32,
 }
 
-/// What a group has committed of one partition.
+/// The offset that a group has committed of one partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GroupOffset {
     /// The group.
@@ -22,14 +22,14 @@ pub struct GroupOffset {
     pub partition: TopicPartition,
     /// The topic's id when it was committed.
     pub topic_id: TopicId,
-    /// Where reading goes on.
+    /// The offset where reading goes on.
     pub offset: Offset,
 }
 
 /// An offset as a group remembers it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommittedOffset {
-    /// Where reading goes on.
+    /// The offset where reading goes on.
     pub offset: Offset,
     /// The leader epoch of the record before it, if the client knew.
     pub leader_epoch: Option<Epoch>,
@@ -37,7 +37,7 @@ pub struct CommittedOffset {
     pub metadata: Name,
 }
 
-/// Who commits.
+/// The committer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OffsetCommitter {
     /// The member's id; empty for one that is in no group.
@@ -46,7 +46,7 @@ pub struct OffsetCommitter {
     pub instance: Option<Name>,
     /// Its generation, or with the consumer protocol its epoch; negative for one that is in no group.
     pub generation_or_epoch: i32,
-    /// Whether its version of the request knows member epochs (from version 9 on): one that does not cannot be of the
+    /// Says whether its version of the request knows member epochs (from version 9 on): one that does not cannot be of the
     /// consumer protocol.
     pub knows_epochs: bool,
 }
@@ -58,9 +58,9 @@ pub struct CommitOffsets {
     pub group: Name,
     /// The address that the request came from.
     pub client_host: Name,
-    /// Who commits.
+    /// The committer.
     pub committer: OffsetCommitter,
-    /// What.
+    /// The partitions, each with its offset.
     pub partitions: Vec<CommitPartition>,
 }
 
@@ -75,12 +75,12 @@ pub struct CommitPartition {
     pub committed: CommittedOffset,
 }
 
-/// What became of one partition of a request.
+/// The outcome for one partition of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartitionOutcome {
-    /// Which.
+    /// The partition.
     pub partition: TopicPartition,
-    /// Whether it was done.
+    /// Its success, or the refusal.
     pub outcome: Result<(), GroupError>,
 }
 
@@ -92,7 +92,7 @@ pub struct FetchOffsets {
     pub group: Name,
     /// The member and its epoch, where the client gives them (from version 9 on).
     pub member: Option<(Name, i32)>,
-    /// Which partitions; all that the group has if `None`.
+    /// The partitions; all that the group has if `None`.
     pub topics: Option<Vec<FetchTopic>>,
 }
 
@@ -119,7 +119,7 @@ pub struct FetchedTopic {
 pub struct FetchedPartition {
     /// The partition's index.
     pub index: i32,
-    /// What was committed; on the wire, nothing is offset -1.
+    /// The offset that was committed; on the wire, none is offset -1.
     pub committed: Option<CommittedOffset>,
 }
 
@@ -128,6 +128,6 @@ pub struct FetchedPartition {
 pub struct DeleteOffsets {
     /// The group.
     pub group: Name,
-    /// Which offsets.
+    /// The offsets.
     pub partitions: Vec<TopicPartition>,
 }

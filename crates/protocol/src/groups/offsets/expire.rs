@@ -12,7 +12,7 @@ use super::super::group::Group;
 use super::super::topics::Topics;
 use super::OffsetValue;
 
-/// How long the news of a topic may be on its way, at least: a commit that came before it must not be taken away, however often
+/// The least time that the news of a topic may be on its way: a commit that came before it must not be taken away, however often
 /// old offsets are looked for.
 const NEWS_PATIENCE: Duration = Duration::from_secs(30);
 
@@ -78,7 +78,7 @@ impl Group {
     }
 }
 
-/// Whether the topic is not there. One without an id is known by its name alone, and may come again.
+/// Says that the topic is not there. One without an id is known by its name alone, and may come again.
 fn is_lost(topics: &Topics, value: &OffsetValue) -> bool {
     value.topic_id.0 != [0; 16] && topics.with_id(value.topic_id).is_none()
 }

@@ -9,7 +9,7 @@ use crate::DecodeError;
 use crate::encoding::{Reader, Writer};
 use crate::groups::contract::{Name, TopicPartition};
 
-/// What a key names, apart from the group.
+/// The thing that a key names, apart from the group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Kind {
     Offset(TopicPartition),

@@ -67,7 +67,7 @@ impl Log {
         self.image.topic(TOPIC).expect("it is there").settings
     }
 
-    /// What is in force for the topic, and where it comes from.
+    /// The value in force for the topic, and its source.
     fn told(&self, name: &str) -> (String, ConfigSource) {
         let own = &self.image.topic(TOPIC).expect("it is there").config;
         let mut entries = self.image.describe_topic_config(own);
@@ -230,7 +230,7 @@ fn only_lists_are_added_to_and_taken_from() {
     let mut log = Log::new(&[]);
     let change = |name, operation, value| ConfigWish::Edit(vec![edit(name, operation, value)]);
     let topic = ConfigTarget::Topic(TOPIC);
-    // What is there already is not added twice; what is not there is not missed.
+    // An item that is there already is not added twice; one that is not there is not missed.
     log.wish(
         topic,
         &change("cleanup.policy", ConfigOperation::Append, "delete"),

@@ -83,7 +83,7 @@ impl KnownConfig {
         KnownConfig { rule, ..self }
     }
 
-    /// Says whether `value` may be set. Blanks around it are not allowed: the value is checked as it is kept.
+    /// Checks that `value` may be set. Blanks around it are not allowed: the value is checked as it is kept.
     ///
     /// # Errors
     /// The value is too long or breaks the config's rule.
@@ -191,7 +191,7 @@ fn is_replica(word: &str) -> bool {
         .is_some_and(|(partition, broker)| is_number(partition) && is_number(broker))
 }
 
-/// Says whether a value is short enough to be kept, or to be taken apart.
+/// Checks that a value is short enough to be kept, or to be taken apart.
 ///
 /// # Errors
 /// `TooLong`.

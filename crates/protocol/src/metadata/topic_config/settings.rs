@@ -8,7 +8,7 @@ use super::known::words;
 use super::{ConfigKind, TopicConfig, find};
 use crate::leader::Durability;
 
-/// Whose timestamps records carry (`message.timestamp.type`).
+/// The clock whose timestamps records carry (`message.timestamp.type`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TimestampType {
     /// The producer's.
@@ -29,7 +29,7 @@ impl Millionths {
     }
 }
 
-/// How a topic is compacted.
+/// The way in which a topic is compacted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CompactionSettings {
     /// `min.compaction.lag.ms`.
@@ -49,7 +49,7 @@ pub struct TopicSettings {
     pub retention: Option<Duration>,
     /// `retention.bytes` of each partition; `None` keeps all, likewise.
     pub retention_bytes: Option<u64>,
-    /// Whether `cleanup.policy` says `delete`.
+    /// Says whether `cleanup.policy` says `delete`.
     pub deletes: bool,
     /// Set if `cleanup.policy` says `compact`: then each record must have a key.
     pub compaction: Option<CompactionSettings>,
@@ -105,13 +105,13 @@ impl TopicSettings {
         }
     }
 
-    /// Whether a record goes only when a later one of its key has come: then nobody gives up the beginning of a partition.
+    /// Says whether a record goes only when a later one of its key has come: then nobody gives up the beginning of a partition.
     #[must_use]
     pub fn is_only_compacted(&self) -> bool {
         self.compaction.is_some() && !self.deletes
     }
 
-    /// How old a segment may become before it is complete. As in Kafka, one that is to be compacted in time is complete in
+    /// The age at which a segment is complete. As in Kafka, one that is to be compacted in time is complete in
     /// time.
     #[must_use]
     pub fn segment_age(&self) -> Duration {

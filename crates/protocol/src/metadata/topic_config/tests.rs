@@ -99,7 +99,7 @@ fn what_is_not_served_is_refused() {
     for (name, value) in wrong {
         assert!(config(&[(name, value)]).is_err(), "{name}={value}");
     }
-    // What is so anyway may be said.
+    // A value that holds anyway may be set.
     for value in ["false", "False"] {
         assert!(config(&[("remote.storage.enable", value)]).is_ok(), "{value}");
     }

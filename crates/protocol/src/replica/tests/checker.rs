@@ -1,4 +1,4 @@
-//! What must hold of all replicas together, checked whenever one of them changes. A violation is a panic.
+//! Invariants of all replicas together, checked whenever one of them changes. A violation is a panic.
 
 use std::collections::HashMap;
 

@@ -192,7 +192,7 @@ impl Cluster {
         self.commit_to(state, leader, tail);
     }
 
-    /// What a leader has heard, at most, from a node: from its present disk once the link is of that, else from the one before.
+    /// The most that a leader can have heard from a node: from its present disk once the link is of that, else from the one before.
     fn heard(&self, state: &State, leading: &Leading, node: usize) -> Option<u8> {
         let replica = &state.replicas[node];
         let epoch = usize::from(leading.epoch);

@@ -58,7 +58,7 @@ struct Simulation {
     world: World,
     random: Random,
     clients: Vec<Client>,
-    /// How many steps of a hundred bring trouble.
+    /// The steps of a hundred that bring trouble.
     trouble: usize,
 }
 

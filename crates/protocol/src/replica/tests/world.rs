@@ -35,7 +35,7 @@ pub(super) enum Mistake {
     EpochGivenTwice,
     /// The metadata has two leaders in one term, and each gives the term's number out as an epoch.
     TwoLeadersInOneTerm,
-    /// What a node has sworn before its disk was lost is delivered after it came back.
+    /// Messages that a node has sworn before its disk was lost are delivered after it came back.
     OldOathsDelivered,
     /// A report that a replica has caught up counts though the replica was doubted since.
     ReportOutlivesDoubt,
@@ -55,7 +55,7 @@ pub(super) struct Letter {
     pub(super) message: Message,
 }
 
-/// What the metadata has decided, in order.
+/// A decision of the metadata. They are in order.
 #[derive(Debug, Clone)]
 enum Command {
     Assign(Assignment),
@@ -96,7 +96,7 @@ pub(super) struct Node {
     links: Vec<u32>,
     told: Vec<Offset>,
     shown: Offset,
-    /// What its flushed promises bind it to.
+    /// The highest epoch that its flushed promises bind it to.
     vowed: Epoch,
     was_leading: Option<Epoch>,
 }
@@ -107,7 +107,7 @@ pub(super) struct World {
     pub(super) metadata: Metadata,
     pub(super) checker: Checker,
     pub(super) mistake: Option<Mistake>,
-    /// How many batches are shipped in one message.
+    /// The most batches that are shipped in one message.
     pub(super) shipped_max: usize,
     /// The story so far, where somebody reads it.
     pub(super) story: Option<Vec<String>>,
@@ -501,7 +501,7 @@ impl World {
         }
     }
 
-    // What replicas want done.
+    // The actions of replicas.
 
     fn settle(&mut self, node: usize) {
         while let Some(action) = self.nodes[node].replica.as_mut().and_then(Replica::next_action) {

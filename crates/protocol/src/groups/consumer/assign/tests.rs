@@ -1,4 +1,4 @@
-//! What assignors promise: everything given once, to one that wants it; evenly; and moving no more than must be.
+//! Tests of the assignors' promises: everything given once, to one that wants it; evenly; and moving no more than must be.
 
 use proptest::prelude::*;
 

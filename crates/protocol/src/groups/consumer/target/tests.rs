@@ -1,4 +1,4 @@
-//! What members want, put together.
+//! Tests of the members' wishes, put together.
 
 use std::sync::Arc;
 

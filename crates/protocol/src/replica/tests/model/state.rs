@@ -95,7 +95,7 @@ pub(super) struct Replica {
     pub(super) acknowledged: [Option<u8>; EPOCHS as usize + 1],
     /// The same from the disk that was lost.
     pub(super) acknowledged_before: [Option<u8>; EPOCHS as usize + 1],
-    /// What was promised in answer to each epoch.
+    /// The promises in answer to each epoch.
     pub(super) promises: [Option<Promise>; EPOCHS as usize + 1],
 }
 
@@ -118,7 +118,7 @@ impl Replica {
     }
 }
 
-/// Where a replica stood when it promised.
+/// The state of a replica when it promised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Promise {
     pub(super) accepted: u8,
@@ -129,7 +129,7 @@ pub(super) struct Promise {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub(super) struct Given {
-    /// Which of the two configurations.
+    /// The index of the configuration.
     pub(super) configuration: u8,
     /// The configurations that have to be met, as bits.
     pub(super) earlier: u8,
