@@ -99,6 +99,10 @@ fn as_text(journal: u32, report: &CheckReport) -> String {
     if report.mended {
         text += "\n  a single bit of the last frame had turned: the next start mends it";
     }
+    if !report.witnesses.is_empty() {
+        let journals = counted(report.witnesses.len(), "journal");
+        text += &format!("\n  a witness of {journals} of other nodes");
+    }
     let orphans = report
         .orphans
         .iter()
@@ -141,6 +145,7 @@ fn as_json(journal: u32, report: &CheckReport) -> Value {
         "segment_batches": report.segment_batches,
         "batches": report.journal_batches + report.segment_batches,
         "segment_bytes": report.segment_bytes,
+        "witnesses": report.witnesses.len(),
         "orphans": report.orphans,
         "faults": told(false),
         "unread": told(true),

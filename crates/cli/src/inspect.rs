@@ -148,6 +148,10 @@ impl Look<'_> {
 
     fn journal(&mut self, identity: &JournalIdentity) -> Result<()> {
         let names = self.names;
+        // They are of no partition.
+        if self.partition.is_none() {
+            self.witnesses(identity)?;
+        }
         for frame in self.frames(identity)? {
             self.print(
                 || listing::frame_as_json(&frame, names),
@@ -155,6 +159,18 @@ impl Look<'_> {
             )?;
         }
         Ok(())
+    }
+
+    /// What the frames before those that are listed said of other nodes' journals.
+    fn witnesses(&mut self, identity: &JournalIdentity) -> Result<()> {
+        match storage::list_witnesses(self.disk, identity) {
+            Ok(witnesses) if witnesses.is_empty() => Ok(()),
+            Ok(witnesses) => self.print(
+                || listing::witnesses_as_json(identity.journal, &witnesses),
+                || listing::witnesses_as_text(identity.journal, &witnesses),
+            ),
+            Err(fault) => self.fault(&fault),
+        }
     }
 
     /// Shows the wanted segments of a journal's partitions to `show`, one after the other.

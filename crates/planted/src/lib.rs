@@ -80,6 +80,8 @@ bugs! {
     CutFileAdopted,
     /// A promise for an empty partition is not in the checkpoint.
     EmptyPromiseForgotten,
+    /// The checkpoint does not have how far other nodes' journals were durable.
+    WitnessesForgotten,
     /// Batches are carried in another frame than the entry that cuts them off.
     CarriedInTwoFrames,
     /// Recovery hands out batches that were cut off.

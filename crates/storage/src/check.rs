@@ -19,6 +19,7 @@ use crate::segment::{
     PARTITIONS, Segment, check_batch, check_chunk, directory, open_segment, path, read_piece, read_table,
 };
 use crate::store::{Replay, recover};
+use crate::witness::Witness;
 
 /// How far a check has come.
 #[derive(Debug, Clone, Copy)]
@@ -57,6 +58,8 @@ pub struct CheckReport {
     /// Files that nothing refers to, left behind by a crash. They do no harm: layout removes them as it comes by, and what a
     /// compaction left goes soon after a node's start.
     pub orphans: Vec<String>,
+    /// How far other nodes' journals were durable, as far as this one knows.
+    pub witnesses: Vec<Witness>,
     /// The partitions that may have a directory: for `stray_directories`.
     pub known: BTreeSet<PartitionId>,
     /// Everything that is wrong.
@@ -87,6 +90,7 @@ pub fn check(
     };
     let replay = check.journal(checkpoint.as_ref());
     let replay = replay.unwrap_or_else(|| Replay::new(checkpoint));
+    check.report.witnesses = replay.witnesses.list();
     let removed = replay.removals.iter().map(|(removal, _)| removal.partition);
     check.report.known = replay.logs.keys().copied().chain(removed).collect();
     let mut logs: Vec<&PartitionLog> = replay.logs.values().map(Box::as_ref).collect();

@@ -22,6 +22,7 @@ use crate::encoding::{Decoder, Encoder};
 use crate::fault::{Doing, Fault};
 use crate::journal::ReplayStart;
 use crate::segment::{AdoptedFile, Segment, SegmentName};
+use crate::witness::Witness;
 
 /// The version that is written and read.
 const FORMAT_VERSION: u32 = 4;
@@ -38,6 +39,7 @@ const SPARSE: u32 = 2;
 const PARTITION_BYTES_MIN: usize = 20 + 8 + 8 + 8 + 4 + 4 + 4;
 const CLEANED_BYTES: usize = 8 + 8 + 8;
 const REMOVAL_BYTES_MIN: usize = 20 + 8 + 4 + 4;
+const WITNESS_BYTES: usize = 4 + 16 + 4 + 8;
 
 /// A partition as of a checkpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,6 +78,8 @@ pub(crate) struct Checkpoint {
     pub(crate) replay: ReplayStart,
     pub(crate) partitions: Vec<PartitionCheckpoint>,
     pub(crate) removals: Vec<Removal>,
+    /// What the journal said of other nodes' journals, one for each of them, in ascending order.
+    pub(crate) witnesses: Vec<Witness>,
 }
 
 fn path(identity: &JournalIdentity) -> PathBuf {
@@ -227,6 +231,13 @@ impl Checkpoint {
             encoder.u32(removal.segment.map_or(0, |name| name.generation));
             encode_adopted(&mut encoder, removal.adopted.as_ref());
         }
+        encoder.u32(self.witnesses.len() as u32);
+        for witness in &self.witnesses {
+            encoder.u32(witness.node as u32);
+            encoder.bytes.extend_from_slice(&witness.directory.0);
+            encoder.u32(witness.journal);
+            encoder.u64(witness.frame);
+        }
         encoder.bytes
     }
 }
@@ -262,10 +273,15 @@ fn decode(payload: &[u8]) -> Option<Checkpoint> {
     let removals = (0..count)
         .map(|_| decode_removal(&mut decoder))
         .collect::<Option<Vec<_>>>()?;
+    let count = decoder.count(WITNESS_BYTES)?;
+    let witnesses = (0..count)
+        .map(|_| decode_witness(&mut decoder))
+        .collect::<Option<Vec<_>>>()?;
     decoder.rest.is_empty().then_some(Checkpoint {
         replay,
         partitions,
         removals,
+        witnesses,
     })
 }
 
@@ -356,6 +372,15 @@ fn decode_removal(decoder: &mut Decoder<'_>) -> Option<Removal> {
         partition,
         segment,
         adopted: decode_adopted(decoder)?,
+    })
+}
+
+fn decode_witness(decoder: &mut Decoder<'_>) -> Option<Witness> {
+    Some(Witness {
+        node: decoder.u32()? as i32,
+        directory: DirectoryId(decoder.take(16)?.try_into().ok()?),
+        journal: decoder.u32()?,
+        frame: decoder.u64()?,
     })
 }
 

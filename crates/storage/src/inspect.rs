@@ -11,11 +11,12 @@ use record::{Epoch, Offset, PartitionId};
 use crate::checkpoint::Checkpoint;
 use crate::checksum::JournalIdentity;
 use crate::fault::Fault;
-use crate::journal::frame::{Entry, EntryKind, FILE_HEADER_BYTES, FileHeader, NONE, Witness};
+use crate::journal::frame::{Entry, EntryKind, FILE_HEADER_BYTES, FileHeader, NONE};
 use crate::journal::{FrameLocation, directory, scan, survey};
 use crate::segment::{
     Chunk, RECORDS_UNKNOWN, Segment, TIME_UNKNOWN, open_segment, path, read_piece, read_table,
 };
+use crate::witness::Witness;
 
 /// A frame of the journal: what one flush made durable.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -248,6 +249,15 @@ fn list_entry(entry: &Entry) -> EntryListing {
         },
         EntryKind::Witness => EntryListing::Witness(header.witness()),
     }
+}
+
+/// The witnesses that the checkpoint has: what frames before those that are listed said of other nodes' journals. Blocks.
+///
+/// # Errors
+/// Damage to the checkpoint, and disk errors.
+pub fn list_witnesses(disk: &Arc<dyn Disk>, identity: &JournalIdentity) -> Result<Vec<Witness>, Fault> {
+    let checkpoint = Checkpoint::read(disk, identity)?;
+    Ok(checkpoint.map_or_else(Vec::new, |checkpoint| checkpoint.witnesses))
 }
 
 /// The segments that the checkpoint knows of, of the partitions that are `wanted`, ordered by partition and offset. Each is looked

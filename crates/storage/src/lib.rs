@@ -24,6 +24,7 @@ mod segment;
 mod slab;
 mod store;
 mod trouble;
+mod witness;
 
 pub use batch_bytes::{BatchBytes, BatchMemory, SharedMemory};
 pub use check::{CheckProgress, CheckReport, check, stray_directories};
@@ -33,9 +34,9 @@ pub use compaction::{CompactionPolicy, KEY_BYTES, StepResult};
 pub use fault::{Doing, Fault};
 pub use import::{Import, ImportError, ImportedFile, SegmentOffer};
 pub use inspect::{
-    ChunkListing, EntryListing, FrameListing, SegmentListing, list_frames, list_segments, stored_batches,
+    ChunkListing, EntryListing, FrameListing, SegmentListing, list_frames, list_segments, list_witnesses,
+    stored_batches,
 };
-pub use journal::frame::Witness;
 pub use journal::{Flush, JournalSizes, PrepareFile, Reserve, StageError};
 pub use node_file::{DirectoryError, NodeIdentity, identify, look_before_opening};
 pub use partition::SegmentRolling;
@@ -46,3 +47,4 @@ pub use store::{
     StoreStatus,
 };
 pub use trouble::Trouble;
+pub use witness::Witness;

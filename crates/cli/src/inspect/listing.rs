@@ -44,12 +44,7 @@ pub(super) fn frame_as_text(frame: &FrameListing, names: &TopicNames) -> String 
                 format!("\n  promise {partition} epoch {epoch} to node {candidate}")
             }
             EntryListing::Base { first, .. } => format!("\n  base    {partition} at offset {first}"),
-            EntryListing::Witness(Witness {
-                node,
-                directory,
-                journal,
-                frame,
-            }) => format!("\n  witness node {node} directory {directory} journal {journal} frame {frame}"),
+            EntryListing::Witness(witness) => witness_as_text(witness),
         };
     }
     text
@@ -97,15 +92,40 @@ pub(super) fn frame_as_json(frame: &FrameListing, names: &TopicNames) -> Value {
             EntryListing::Base { partition, first } => json!({
                 "kind": "base", "topic": topic, "partition": partition.to_string(), "first_offset": first.0,
             }),
-            EntryListing::Witness(witness) => json!({
-                "kind": "witness", "node": witness.node, "directory": witness.directory.to_string(),
-                "journal": witness.journal, "frame": witness.frame,
-            }),
+            EntryListing::Witness(witness) => witness_as_json(witness),
         }
     };
     json!({
         "frame": frame.frame, "file": frame.file, "position": frame.position, "bytes": frame.bytes,
         "entries": frame.entries.iter().map(entry).collect::<Vec<_>>(),
+    })
+}
+
+/// The witnesses that a journal's checkpoint has.
+pub(super) fn witnesses_as_text(journal: u32, witnesses: &[Witness]) -> String {
+    let lines = witnesses.iter().map(witness_as_text);
+    format!("checkpoint of journal {journal}:{}", lines.collect::<String>())
+}
+
+pub(super) fn witnesses_as_json(journal: u32, witnesses: &[Witness]) -> Value {
+    let witnesses: Vec<_> = witnesses.iter().map(witness_as_json).collect();
+    json!({ "checkpoint_of_journal": journal, "witnesses": witnesses })
+}
+
+fn witness_as_text(witness: &Witness) -> String {
+    let Witness {
+        node,
+        directory,
+        journal,
+        frame,
+    } = witness;
+    format!("\n  witness node {node} directory {directory} journal {journal} frame {frame}")
+}
+
+fn witness_as_json(witness: &Witness) -> Value {
+    json!({
+        "kind": "witness", "node": witness.node, "directory": witness.directory.to_string(),
+        "journal": witness.journal, "frame": witness.frame,
     })
 }
 

@@ -91,6 +91,22 @@ fn checkpoint() -> Checkpoint {
                 ..whole
             },
         ],
+        witnesses: vec![
+            witness(0, 6, 1, 0),
+            witness(3, 1, 0, 1 << 40),
+            witness(3, 1, 2, 7),
+            witness(3, 2, 1, i64::MAX as u64),
+            witness(4, 1, 1, 8),
+        ],
+    }
+}
+
+fn witness(node: i32, directory: u8, journal: u32, frame: u64) -> Witness {
+    Witness {
+        node,
+        directory: DirectoryId([directory; 16]),
+        journal,
+        frame,
     }
 }
 
@@ -101,6 +117,7 @@ fn it_reads_back() {
     let empty = Checkpoint {
         partitions: Vec::new(),
         removals: Vec::new(),
+        witnesses: Vec::new(),
         ..checkpoint()
     };
     for written in [checkpoint(), empty, checkpoint()] {
@@ -162,15 +179,22 @@ fn content_that_does_not_add_up_is_none() {
     flagged[flags.expect("when it was begun") + 8] |= 4;
     assert_eq!(decode(&flagged), None);
     // A count of more partitions than the bytes could hold is not believed, whatever it says.
-    let mut many = encoded;
+    let mut many = encoded.clone();
     many[24..28].copy_from_slice(&u32::MAX.to_le_bytes());
     assert_eq!(decode(&many), None);
+    // Nor one of witnesses.
+    let witnesses = encoded.len() - checkpoint().witnesses.len() * WITNESS_BYTES - 4;
+    for count in [0, 4, 6, u32::MAX] {
+        let mut other = encoded.clone();
+        other[witnesses..witnesses + 4].copy_from_slice(&count.to_le_bytes());
+        assert_eq!(decode(&other), None, "{count} witnesses");
+    }
 }
 
 /// One change that no store makes.
 type Forge = fn(&mut Checkpoint);
 
-const FORGERIES: [(&str, Forge); 27] = [
+const FORGERIES: [(&str, Forge); 32] = [
     ("a position in the header", |forged| forged.replay.position = 0),
     ("a position between blocks", |forged| forged.replay.position += 1),
     ("a position beyond all files", |forged| {
@@ -250,6 +274,17 @@ const FORGERIES: [(&str, Forge); 27] = [
     ("a partition twice", |forged| {
         forged.partitions[2] = forged.partitions[1].clone()
     }),
+    ("a witness of no node", |forged| forged.witnesses[0].node = -1),
+    ("a witness of a frame beyond all", |forged| {
+        forged.witnesses[3].frame += 1
+    }),
+    ("a witness twice", |forged| {
+        forged.witnesses[2] = forged.witnesses[1]
+    }),
+    ("two witnesses of a journal", |forged| {
+        forged.witnesses[2].journal = 0
+    }),
+    ("witnesses out of order", |forged| forged.witnesses.swap(3, 4)),
 ];
 
 #[test]

@@ -11,6 +11,7 @@ use super::{Checkpoint, PartitionCheckpoint};
 use crate::journal::ReplayStart;
 use crate::journal::frame::FILE_HEADER_BYTES;
 use crate::segment::{AdoptedFile, Segment};
+use crate::witness::Witness;
 
 /// Offsets that no log comes near; what is added to them never overflows.
 pub(crate) const OFFSET_MAX: i64 = 1 << 62;
@@ -40,6 +41,7 @@ impl Checkpoint {
             return Err("its segments are larger than any disk".into());
         }
         self.verify_adopted()?;
+        self.verify_witnesses()?;
         // Also that no partition is there twice.
         if let Some(pair) = self.partitions.windows(2).find(|pair| pair[0].id >= pair[1].id) {
             return Err(format!("{} stands before {}", pair[0].id, pair[1].id));
@@ -69,6 +71,23 @@ impl Checkpoint {
             }
         }
         Ok(())
+    }
+
+    /// Of each journal of another node there is one.
+    fn verify_witnesses(&self) -> Result<(), String> {
+        if let Some(Witness { node, frame, .. }) =
+            self.witnesses.iter().find(|witness| !witness.is_possible())
+        {
+            return Err(format!("there is no frame {frame} of node {node}"));
+        }
+        let mut pairs = self.witnesses.windows(2);
+        match pairs.find(|pair| pair[0].of() >= pair[1].of()) {
+            Some(pair) => Err(format!(
+                "a witness of journal {} of node {} stands before one of journal {} of node {}",
+                pair[0].journal, pair[0].node, pair[1].journal, pair[1].node
+            )),
+            None => Ok(()),
+        }
     }
 }
 

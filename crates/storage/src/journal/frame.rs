@@ -12,6 +12,7 @@ use planted::{Bug, planted};
 use record::{Epoch, Offset, PartitionId, TopicId};
 
 use crate::checksum::{DirectoryId, FrameIdentity, JournalIdentity, turned_bit};
+use crate::witness::Witness;
 
 /// The version of the journal's layout that this code writes and reads.
 pub(crate) const FORMAT_VERSION: u32 = 2;
@@ -185,7 +186,7 @@ pub(crate) enum EntryKind {
     Promise,
     /// Gives up all that a log has, and has it begin at `first`.
     Base,
-    /// Says how far another node's journal was durable. It is of no partition: see `Witness`.
+    /// Says how far another node's journal was durable. It is of no partition: see [`Witness`].
     Witness,
     /// As `Batch`; the batch ends a transaction by aborting it.
     AbortBatch,
@@ -224,7 +225,7 @@ pub(crate) const NONE: i64 = -1;
 pub(crate) struct EntryHeader {
     pub(crate) kind: EntryKind,
     pub(crate) partition: PartitionId,
-    /// Of a batch its leader's, of `Accept` and `Promise` the epoch that they are for, else 0.
+    /// Of a batch its leader's, of `Accept` and `Promise` the epoch that they are for, of a witness the node, else 0.
     pub(crate) epoch: Epoch,
     /// Of a promise the node that it was given to.
     pub(crate) first: Offset,
@@ -234,19 +235,6 @@ pub(crate) struct EntryHeader {
     pub(crate) payload_bytes: u32,
     /// The first offset of the transaction that an `AbortBatch` ends; else none.
     pub(crate) aborts: i64,
-}
-
-/// How far a journal of another node was durable once, as that node has acknowledged to this one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Witness {
-    /// The node.
-    pub node: i32,
-    /// Its directory.
-    pub directory: DirectoryId,
-    /// Its journal.
-    pub journal: u32,
-    /// The last frame of it that was durable.
-    pub frame: u64,
 }
 
 impl EntryHeader {
@@ -359,10 +347,11 @@ impl EntryHeader {
             EntryKind::Trim | EntryKind::Delete | EntryKind::Base => epoch.0 == 0 && next == first,
             // Of no record's epoch, or of that of a record that was there before the epoch that is accepted.
             EntryKind::Accept => {
-                epoch.0 >= -1 && next.0 >= NONE && (epoch.0 == -1 || next.0 <= i64::from(epoch.0))
+                let latest = if epoch.0 == -1 { i32::MAX } else { epoch.0 };
+                epoch.0 >= -1 && (NONE..=i64::from(latest)).contains(&next.0)
             }
-            EntryKind::Promise => epoch.0 >= 0 && next == first,
-            EntryKind::Witness => next == first,
+            EntryKind::Promise => epoch.0 >= 0 && next == first && first.0 <= i64::from(i32::MAX),
+            EntryKind::Witness => epoch.0 >= 0 && next == first,
         };
         let aborts_agree = match self.kind {
             EntryKind::AbortBatch => (0..=first.0).contains(&self.aborts),

@@ -13,6 +13,7 @@ use super::frame::*;
 use super::majority::Majority;
 use super::{JournalSizes, Reserve};
 use crate::checksum::{DirectoryId, FrameIdentity, JournalIdentity};
+use crate::witness::Witness;
 
 const IDENTITY: JournalIdentity = JournalIdentity {
     cluster: ClusterId([1; 16]),
@@ -261,10 +262,25 @@ fn entries_with_fields_of_other_kinds_are_refused() {
             ..entry(EntryKind::AbortBatch, 0)
         });
     }
+    for kind in [EntryKind::Promise, EntryKind::Witness] {
+        refused(EntryHeader {
+            epoch: Epoch(-1),
+            ..entry(kind, 0)
+        });
+    }
+    let beyond = Offset(i64::from(i32::MAX) + 1);
     refused(EntryHeader {
-        epoch: Epoch(-1),
+        first: beyond,
+        next: beyond,
         ..entry(EntryKind::Promise, 0)
     });
+    for epoch in [Epoch(-1), Epoch(i32::MAX)] {
+        refused(EntryHeader {
+            epoch,
+            next: beyond,
+            ..entry(EntryKind::Accept, 0)
+        });
+    }
     refused(EntryHeader {
         epoch: Epoch(-2),
         ..entry(EntryKind::Accept, 0)

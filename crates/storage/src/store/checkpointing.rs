@@ -88,6 +88,10 @@ impl Store {
         self.layout.note_checkpoint(bytes);
         let removals = self.removals.iter().chain(self.compaction.superseded());
         let removals = removals.copied().collect();
+        let witnesses = match planted(Bug::WitnessesForgotten) {
+            true => Vec::new(),
+            false => self.witnesses.list(),
+        };
         if planted(Bug::ReleasedBeforeCheckpoint) {
             self.journal.release_before(&replay, &self.adopted);
         }
@@ -99,6 +103,7 @@ impl Store {
                 replay,
                 partitions,
                 removals,
+                witnesses,
             },
             state_before_frame: self.journal.staged_before(),
         }

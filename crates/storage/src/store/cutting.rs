@@ -9,9 +9,10 @@ use record::{BatchHeader, Epoch, Offset, PartitionId};
 
 use super::Store;
 use crate::batch_bytes::BatchBytes;
-use crate::journal::frame::{EntryHeader, EntryKind, NONE, Witness};
+use crate::journal::frame::{EntryHeader, EntryKind, NONE};
 use crate::journal::{Reserve, StageError};
 use crate::partition::TailBatch;
+use crate::witness::Witness;
 
 impl Store {
     /// Takes note of the partition's committed tail. Records before it are never cut off, and may be laid out; those behind it stay in
@@ -141,13 +142,19 @@ impl Store {
         Ok(frame)
     }
 
-    /// Journals how far another node's journal was durable. Returns the frame of the entry.
+    /// Journals how far another node's journal was durable, and keeps it. Returns the frame of the entry.
     ///
     /// # Errors
     /// When the journal cannot take it; then nothing has changed.
+    ///
+    /// # Panics
+    /// If there can be no such node or frame: the caller has checked it.
     pub fn witness(&mut self, witness: &Witness) -> Result<u64, StageError> {
+        assert!(witness.is_possible(), "a witness is of a frame of a node's");
         let entry = EntryHeader::of_witness(witness);
-        Ok(self.journal.stage(&entry, &[], Reserve::UseHalf)?.frame)
+        let frame = self.journal.stage(&entry, &[], Reserve::UseHalf)?.frame;
+        self.witnesses.note(witness);
+        Ok(frame)
     }
 
     /// Stages a batch as another node wrote it: with its offsets, its epoch and its times. Where compaction took what came before

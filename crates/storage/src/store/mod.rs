@@ -43,6 +43,7 @@ use crate::checksum::JournalIdentity;
 use crate::journal::frame::{EntryHeader, EntryKind, NONE};
 use crate::journal::{Flush, Journal, JournalFile, JournalSizes, PrepareFile, Reserve, StageError};
 use crate::partition::{PartitionLog, SegmentRolling, TailBatch};
+use crate::witness::Witnesses;
 use caches::Caches;
 use compacting::Compaction;
 use importing::Imports;
@@ -137,6 +138,7 @@ pub struct Store {
     returning: Returning,
     imports: Imports,
     compaction: Compaction,
+    witnesses: Witnesses,
     short_of_space: bool,
     caches: Caches,
 }

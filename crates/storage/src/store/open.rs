@@ -1,6 +1,6 @@
 //! Opening a store: the checkpoint, then the journal since then. What it reads does not grow with what is stored.
 
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -17,12 +17,13 @@ use super::removal::Removals;
 use super::returning::Returning;
 use super::{Store, StoreConfig};
 use crate::checkpoint::{self, Checkpoint, PartitionCheckpoint, Removal};
-use crate::checksum::{DirectoryId, JournalIdentity};
+use crate::checksum::JournalIdentity;
 use crate::fault::{Doing, Fault};
 use crate::import::remove_unfinished;
-use crate::journal::frame::{Entry, EntryHeader, EntryKind, NONE, Witness};
+use crate::journal::frame::{Entry, EntryHeader, EntryKind, NONE};
 use crate::journal::{FrameLocation, Journal, Scanned, directory, scan};
 use crate::partition::{PartitionLog, SegmentRolling, TailBatch};
+use crate::witness::{Witness, Witnesses};
 
 /// What recovery found, for the owner to build its own state from.
 #[derive(Debug, Default)]
@@ -37,7 +38,7 @@ pub struct Recovered {
     pub cut_bytes: u64,
     /// The last frame had a turned bit, which was put right.
     pub mended: bool,
-    /// How far other nodes' journals were durable: of each the latest that the journal still says.
+    /// How far other nodes' journals were durable, one for each of these journals.
     pub witnesses: Vec<Witness>,
 }
 
@@ -90,8 +91,7 @@ pub(crate) struct Replay {
     /// Partitions of which entries lie below where the checkpoint says that segments end, and at which offset. They are of before the
     /// log was made to begin there: a later entry must say so.
     outdated: HashMap<PartitionId, i64>,
-    /// By node, directory and journal.
-    witnesses: BTreeMap<(i32, DirectoryId, u32), Witness>,
+    pub(crate) witnesses: Witnesses,
 }
 
 /// Called with each batch of the journal and its entry; an error message stops the recovery as damage.
@@ -147,7 +147,7 @@ impl Store {
                 .sum(),
             cut_bytes: scanned.cut_bytes,
             mended: scanned.mended.is_some(),
-            witnesses: replay.witnesses.values().copied().collect(),
+            witnesses: replay.witnesses.list(),
             partitions: Vec::new(),
         };
         let journal = Journal::open(
@@ -190,6 +190,7 @@ impl Store {
             returning: Returning::default(),
             imports: Imports::default(),
             compaction: Compaction::default(),
+            witnesses: replay.witnesses,
             short_of_space: false,
             caches,
         };
@@ -221,7 +222,7 @@ impl Replay {
             removals: VecDeque::new(),
             detached: HashMap::new(),
             outdated: HashMap::new(),
-            witnesses: BTreeMap::new(),
+            witnesses: Witnesses::default(),
         };
         let Some(checkpoint) = checkpoint else {
             return replay;
@@ -230,6 +231,9 @@ impl Replay {
         replay.removals = removals.map(|removal| (Box::new(*removal), 0)).collect();
         for partition in checkpoint.partitions {
             replay.add(partition);
+        }
+        for witness in &checkpoint.witnesses {
+            replay.witnesses.note(witness);
         }
         replay
     }
@@ -273,12 +277,7 @@ impl Replay {
                 recovered.promised = recovered.promised.max(Some(header.epoch));
             }
             EntryKind::Base => self.apply_base(header.partition, header.first.0, at),
-            EntryKind::Witness => {
-                let witness = header.witness();
-                let key = (witness.node, witness.directory, witness.journal);
-                let known = self.witnesses.entry(key).or_insert(witness);
-                known.frame = known.frame.max(witness.frame);
-            }
+            EntryKind::Witness => self.witnesses.note(&header.witness()),
         }
         Ok(())
     }

@@ -27,4 +27,5 @@ mod returning;
 pub(crate) mod rig;
 mod tombstones;
 mod unfinished_passes;
+mod witnesses;
 mod workload;

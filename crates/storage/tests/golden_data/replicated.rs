@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use platform::disk::{Disk, SimulatedDisk};
 use record::{BatchBuilder, BatchHeader, Compression, Epoch, Offset};
-use storage::{DirectoryId, EntryListing, Store, Witness, check, list_frames, list_segments};
+use storage::{DirectoryId, EntryListing, Store, Witness, check, list_frames, list_segments, list_witnesses};
 
 use super::{
     EPOCH, Files, IDENTITY, MANY, NOW_MS, ROOMY, append, assert_golden, flush, golden, lay_out, load,
@@ -26,6 +26,16 @@ const WITNESS: Witness = Witness {
     directory: DirectoryId(*b"their directory!"),
     journal: 1,
     frame: 1 << 33,
+};
+/// In the checkpoint, where the other one is of an earlier frame.
+const OLDER_WITNESS: Witness = Witness {
+    node: 4,
+    frame: 77,
+    ..WITNESS
+};
+const EARLIER: Witness = Witness {
+    frame: 1 << 32,
+    ..WITNESS
 };
 
 /// Offsets of the batches of partition 4, each of `MANY` records: there are gaps between some.
@@ -91,7 +101,7 @@ fn it_can_be_read_and_written_on() {
     let report = check(&shared, &IDENTITY, &mut |_| {}).expect("there is a checkpoint");
     assert!(report.is_sound(), "{:?}", report.faults);
     let (mut store, recovered) = open_as(&disk, ROOMY);
-    assert_eq!(recovered.witnesses, [WITNESS]);
+    assert_eq!(recovered.witnesses, [OLDER_WITNESS, WITNESS]);
     let found: Vec<_> = recovered.partitions.iter().map(|found| found.id).collect();
     assert_eq!(found, [1, 2, 3, 4].map(partition), "for 3 something was promised");
     let [first, _, promised, _] = &recovered.partitions[..] else {
@@ -160,6 +170,8 @@ fn it_has_all_kinds_of_entries_and_of_segments() {
     for (index, kind) in kinds.iter().enumerate() {
         assert!(entries.iter().any(kind), "{index}: {entries:?}");
     }
+    let kept = list_witnesses(&disk, &IDENTITY).expect("sound");
+    assert_eq!(kept, [OLDER_WITNESS, EARLIER]);
     let segments: Vec<_> = list_segments(&disk, &IDENTITY, |id| id == partition(4))
         .expect("sound")
         .collect();
@@ -177,6 +189,9 @@ fn it_has_all_kinds_of_entries_and_of_segments() {
 fn write_replicated() {
     let disk = SimulatedDisk::new();
     let (mut store, _) = open_as(&disk, ROOMY);
+    for witness in [OLDER_WITNESS, EARLIER] {
+        store.witness(&witness).expect("there is room");
+    }
     // The first three fill a file, which is adopted.
     for (index, first) in COPIED.into_iter().enumerate() {
         append_copy(&mut store, 4, first, MANY, (index == 1).then_some(first / 2));

@@ -12,7 +12,7 @@ use super::rig::{Rig, config, copy, open, open_as, partition, read_all, read_log
 use super::workload::{Driver, Op, Replicate, draw, draw_replicated};
 use crate::checksum::{DirectoryId, JournalIdentity};
 use crate::fault::Fault;
-use crate::inspect::{EntryListing, FrameListing, list_frames};
+use crate::inspect::{EntryListing, FrameListing, list_frames, list_witnesses};
 use crate::store::{ReadError, StoreConfig};
 
 /// A disk with all kinds of files on it, everything acknowledged, and what it holds.
@@ -62,7 +62,8 @@ impl Victim {
         }
     }
 
-    /// One of a replica. At the end the journal has an entry of each kind, and the checkpoint a partition that is empty but for its vows.
+    /// One of a replica. At the end the journal has an entry of each kind, and the checkpoint witnesses and a partition
+    /// that is empty but for its vows.
     fn replica(seed: u64, steps: usize) -> Victim {
         let disk = SimulatedDisk::new();
         let mut ops = draw_replicated(seed, steps);
@@ -73,6 +74,7 @@ impl Victim {
         };
         ops.push(Op::Delete { partition: 3 });
         ops.push(replicate(3, Replicate::Promise, 0));
+        ops.push(replicate(0, Replicate::Witness, 4));
         let mut driver = Driver::for_ops(&disk, config(), &ops).expect("nothing is wrong with the disk");
         driver.run(&ops);
         driver.release_all();
@@ -135,6 +137,7 @@ impl Victim {
             ));
         }
         self.history.check_recovered(&recovered, &state)?;
+        self.history.check_witnesses(&recovered, frames)?;
         let found_before = outcomes.found;
         for (id, expected) in state.iter() {
             if store.bounds(*id).map(|(first, next)| (first.0, next.0))
@@ -343,7 +346,10 @@ fn turn_every_bit_of_the_checkpoint(victim: &Victim) {
 #[test]
 fn every_turned_bit_in_a_checkpoint_is_reported() {
     turn_every_bit_of_the_checkpoint(&Victim::new(13, 130));
-    turn_every_bit_of_the_checkpoint(&Victim::replica(13, 110));
+    let replica = Victim::replica(13, 110);
+    let disk: Arc<dyn Disk> = Arc::new(replica.disk.clone());
+    assert!(list_witnesses(&disk, &config().identity).is_ok_and(|kept| kept.len() > 1));
+    turn_every_bit_of_the_checkpoint(&replica);
 }
 
 #[test]

@@ -14,9 +14,9 @@ use super::rig::{Rig, batch, config, partition, read, rolling, stage};
 use crate::check::check;
 use crate::checksum::DirectoryId;
 use crate::inspect::{EntryListing, list_frames, stored_batches};
-use crate::journal::frame::Witness;
 use crate::segment::{AbortedRange, open_segment, read_index};
 use crate::store::{Recovered, Store, StoreConfig};
+use crate::witness::Witness;
 
 /// Flushes everything, and commits nothing.
 fn flush_only(rig: &mut Rig) -> Vec<(PartitionId, Offset)> {

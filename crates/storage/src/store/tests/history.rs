@@ -10,6 +10,7 @@ use record::PartitionId;
 use super::compacted::{Checked, compare_compacted};
 use super::rig::read_log;
 use crate::store::{Recovered, Store};
+use crate::witness::{Witness, Witnesses};
 
 pub(super) enum Event {
     Batch {
@@ -47,7 +48,8 @@ pub(super) enum Event {
         /// What was staged in earlier frames is durable before such a checkpoint is.
         staged_before: u64,
     },
-    /// A frame with nothing of a partition in it.
+    Witness(Witness),
+    /// A frame that changes nothing.
     Close,
 }
 
@@ -230,11 +232,27 @@ impl History {
             false => Rc::new(self.replay(frames, &missing)),
         };
         self.check_recovered(recovered, &state)?;
+        self.check_witnesses(recovered, frames)?;
         let compared = match self.compacted {
             false => compare_with(store, &state, self.replicated)?,
             true => compare_compacted(store, &state, &mut self.checked.borrow_mut())?,
         };
         Ok((frames, compared))
+    }
+
+    /// Compares what recovery tells of other nodes' journals with what was journaled in so many frames.
+    pub(super) fn check_witnesses(&self, recovered: &Recovered, frames: u64) -> Result<(), String> {
+        let mut expected = Witnesses::default();
+        for (_, event) in self.events.iter().filter(|(frame, _)| *frame < frames) {
+            if let Event::Witness(witness) = event {
+                expected.note(witness);
+            }
+        }
+        let (found, expected) = (&recovered.witnesses, expected.list());
+        match *found == expected {
+            true => Ok(()),
+            false => Err(format!("witnesses {found:?} recovered instead of {expected:?}")),
+        }
     }
 
     /// Compares what recovery tells of partitions with a state.
@@ -396,7 +414,7 @@ fn replay<'a>(events: impl Iterator<Item = &'a (u64, Event)>) -> State {
                 log.next = *next;
                 log.batches.extend(batches.iter().cloned());
             }
-            Event::Close => {}
+            Event::Witness(_) | Event::Close => {}
             Event::Delete { partition } => {
                 state.remove(partition);
             }

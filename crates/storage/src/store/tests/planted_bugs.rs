@@ -17,6 +17,7 @@ use super::open_segments::damage_every_end;
 use super::read_ahead::read_over_gaps;
 use super::removals::trim_while_a_run_is_written;
 use super::returning::{fail_to_prepare_a_free_file, read_while_the_file_goes_back};
+use super::witnesses::witness_and_go_on;
 
 /// Whether `test` fails, by an error or a panic, with `bug` planted in what it tests.
 fn catches(bug: Bug, test: impl FnOnce() -> Result<(), String>) {
@@ -206,6 +207,14 @@ fn an_adopted_file_with_a_cut_is_caught() {
 #[test]
 fn a_promise_for_an_empty_partition_that_is_forgotten_is_caught() {
     panics(Bug::EmptyPromiseForgotten, promise_on_an_empty_partition);
+}
+
+#[test]
+fn witnesses_that_a_checkpoint_forgets_are_caught() {
+    panics(Bug::WitnessesForgotten, witness_and_go_on);
+    catches(Bug::WitnessesForgotten, || {
+        (1..=4).try_for_each(|seed| enumerate_replicated(seed, 130, 6).map(|_| ()))
+    });
 }
 
 #[test]

@@ -7,11 +7,11 @@ use record::{BatchBuilder, Compression, Epoch, Offset, PartitionId};
 
 use super::{Driver, Event, partition};
 use crate::checksum::DirectoryId;
-use crate::journal::frame::Witness;
 use crate::partition::PartitionLog;
 use crate::store::CheckpointJob;
 use crate::store::tests::importing::{donate, receive};
 use crate::store::tests::rig::rolling;
+use crate::witness::Witness;
 
 #[derive(Debug, Clone, Copy)]
 pub(in super::super) enum Replicate {
@@ -124,11 +124,11 @@ impl Driver {
                 let witness = Witness {
                     node: 3,
                     directory: DirectoryId([3; 16]),
-                    journal: 0,
+                    journal: eighths as u32 / 3,
                     frame: epoch as u64,
                 };
                 if self.with_room(|store| store.witness(&witness)).is_some() {
-                    self.note(Event::Close);
+                    self.note(Event::Witness(witness));
                 }
             }
         }
