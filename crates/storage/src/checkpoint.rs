@@ -137,7 +137,9 @@ impl Checkpoint {
             });
         }
         if header[12..16] != [0; 4] {
-            return Err(damaged("its header has fields that this version does not know"));
+            return Err(damaged(
+                "its header has fields that this version does not know: a newer one wrote it",
+            ));
         }
         let (directory, payload) = payload
             .split_first_chunk::<16>()

@@ -22,8 +22,9 @@ pub(crate) const ENTRY_HEADER_BYTES: usize = 64;
 
 const FILE_MAGIC: [u8; 8] = *b"RWJOURNL";
 const FRAME_MAGIC: u32 = u32::from_le_bytes(*b"RWFR");
-const FILE_CHECKED_BYTES: usize = 48;
-const FRAME_CHECKED_BYTES: usize = 48;
+/// Where the checksum of either header stands: over what is before it, and of a frame's header over what is behind it, too.
+const CHECKSUM_AT: usize = 48;
+const CHECKSUM_END: usize = CHECKSUM_AT + 8;
 
 /// The header block of a journal file. `sequence` grows with every reuse of any file of the journal, so that what an
 /// earlier use left behind is recognised as stale. Everything that counts lies in the block's first sector, which the
@@ -45,6 +46,8 @@ pub(crate) enum FileHeaderError {
     Invalid,
     /// Whole and ours, but of a version this code does not know.
     UnknownVersion(u32),
+    /// Something stands where this version has nothing.
+    UnknownFields,
 }
 
 impl FileHeader {
@@ -57,8 +60,8 @@ impl FileHeader {
         put_u64(&mut block, 24, self.file_bytes);
         put_u64(&mut block, 32, self.previous);
         put_u64(&mut block, 40, self.salt);
-        let checksum = identity.checksum(&[&block[..FILE_CHECKED_BYTES]]);
-        put_u64(&mut block, FILE_CHECKED_BYTES, checksum);
+        let checksum = identity.checksum(&[&block[..CHECKSUM_AT]]);
+        put_u64(&mut block, CHECKSUM_AT, checksum);
         block
     }
 
@@ -66,18 +69,25 @@ impl FileHeader {
         if block.len() < FILE_HEADER_BYTES || block[..8] != FILE_MAGIC {
             return Err(FileHeaderError::Invalid);
         }
-        if get_u64(block, FILE_CHECKED_BYTES) != identity.checksum(&[&block[..FILE_CHECKED_BYTES]]) {
+        if get_u64(block, CHECKSUM_AT) != identity.checksum(&[&block[..CHECKSUM_AT]]) {
             return Err(FileHeaderError::Invalid);
         }
-        match get_u32(block, 8) {
-            FORMAT_VERSION => Ok(FileHeader {
-                sequence: get_u64(block, 16),
-                file_bytes: get_u64(block, 24),
-                previous: get_u64(block, 32),
-                salt: get_u64(block, 40),
-            }),
-            unknown => Err(FileHeaderError::UnknownVersion(unknown)),
+        let version = get_u32(block, 8);
+        if version != FORMAT_VERSION {
+            return Err(FileHeaderError::UnknownVersion(version));
         }
+        if block[CHECKSUM_END..FILE_HEADER_BYTES]
+            .iter()
+            .any(|byte| *byte != 0)
+        {
+            return Err(FileHeaderError::UnknownFields);
+        }
+        Ok(FileHeader {
+            sequence: get_u64(block, 16),
+            file_bytes: get_u64(block, 24),
+            previous: get_u64(block, 32),
+            salt: get_u64(block, 40),
+        })
     }
 }
 
@@ -114,8 +124,13 @@ impl FrameHeader {
         // The body's place in history is part of its identity: a frame of an earlier use must not pass for this one.
         let body_checksum = identity.checksum(&header[8..24], body);
         put_u64(header, 32, body_checksum);
-        let header_checksum = identity.checksum(&header[..FRAME_CHECKED_BYTES], &[]);
-        put_u64(header, FRAME_CHECKED_BYTES, header_checksum);
+        let header_checksum = FrameHeader::checksum(header, identity);
+        put_u64(header, CHECKSUM_AT, header_checksum);
+    }
+
+    /// The checksum that a header should have: of all its other bytes.
+    fn checksum(header: &[u8], identity: &FrameIdentity) -> u64 {
+        identity.checksum(&header[..CHECKSUM_AT], &header[CHECKSUM_END..FRAME_HEADER_BYTES])
     }
 
     /// Reads a header; `None` if these bytes are not a whole, undamaged frame header of this journal.
@@ -123,15 +138,20 @@ impl FrameHeader {
         if header.len() < FRAME_HEADER_BYTES || get_u32(header, 0) != FRAME_MAGIC {
             return None;
         }
-        if get_u64(header, FRAME_CHECKED_BYTES) != identity.checksum(&header[..FRAME_CHECKED_BYTES], &[]) {
+        if get_u64(header, CHECKSUM_AT) != FrameHeader::checksum(header, identity) {
             return None;
         }
+        let reserved = (
+            get_u32(header, 28),
+            get_u64(header, 40),
+            get_u64(header, CHECKSUM_END),
+        );
         Some(FrameHeader {
             body_bytes: get_u32(header, 4),
             file_sequence: get_u64(header, 8),
             frame_sequence: get_u64(header, 16),
             entry_count: get_u32(header, 24),
-            has_unknown: get_u32(header, 28) != 0 || get_u64(header, 40) != 0,
+            has_unknown: reserved != (0, 0, 0),
             body_checksum: get_u64(header, 32),
         })
     }
@@ -152,15 +172,17 @@ impl FrameHeader {
 
     /// The single bit of a header that has turned (`Some(None)`: none has); `None` if that does not explain its state.
     pub(crate) fn turned_bit(header: &[u8], identity: &FrameIdentity) -> Option<Option<u64>> {
-        let stored = get_u64(header.get(..FRAME_HEADER_BYTES)?, FRAME_CHECKED_BYTES);
-        let difference = stored ^ identity.checksum(&header[..FRAME_CHECKED_BYTES], &[]);
+        let stored = get_u64(header.get(..FRAME_HEADER_BYTES)?, CHECKSUM_AT);
+        let difference = stored ^ FrameHeader::checksum(header, identity);
+        let (begin, end) = (8 * CHECKSUM_AT as u64, 8 * CHECKSUM_END as u64);
         match difference.count_ones() {
             0 => Some(None),
             // One of the checksum's own.
-            1 => Some(Some(
-                8 * FRAME_CHECKED_BYTES as u64 + u64::from(difference.trailing_zeros()),
-            )),
-            _ => turned_bit(difference, FRAME_CHECKED_BYTES).map(Some),
+            1 => Some(Some(begin + u64::from(difference.trailing_zeros()))),
+            _ => {
+                let bit = turned_bit(difference, FRAME_HEADER_BYTES - 8)?;
+                Some(Some(if bit < begin { bit } else { bit - begin + end }))
+            }
         }
     }
 
@@ -324,7 +346,10 @@ impl EntryHeader {
             aborts: get_u64(bytes, 56) as i64,
         };
         if bytes[1..4] != [0; 3] || get_u64(bytes, 48) as i64 != NONE {
-            return Err("an entry has flags or a position, which this version does not know".into());
+            return Err(
+                "an entry has flags or a position, which this version does not know: a newer one wrote it"
+                    .into(),
+            );
         }
         if bytes.len() - ENTRY_HEADER_BYTES < header.payload_bytes as usize {
             return Err(format!("an entry's {} bytes are not there", header.payload_bytes));
@@ -376,7 +401,7 @@ pub(crate) struct Entry {
 /// says what this version does not know.
 pub(crate) fn entries(header: &FrameHeader, body: &[u8]) -> Result<Vec<Entry>, String> {
     if header.has_unknown {
-        return Err("its header has fields that this version does not know".into());
+        return Err("its header has fields that this version does not know: a newer one wrote it".into());
     }
     let mut entries = Vec::new();
     let mut at = 0;

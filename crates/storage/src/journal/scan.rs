@@ -213,6 +213,10 @@ impl<'a> Scan<'a> {
                 version,
                 known: FORMAT_VERSION,
             }),
+            Err(FileHeaderError::UnknownFields) => {
+                let what = "its header has fields that this version does not know: a newer one wrote it, or it is damaged";
+                Err(self.damaged(&name, 0, what.into()))
+            }
             Err(FileHeaderError::Invalid) => {
                 Err(self.damaged(&name, 0, "its header is damaged, or another journal's".into()))
             }
@@ -318,11 +322,7 @@ impl<'a> Scan<'a> {
             total_bytes: frame.len() as u32,
         };
         let entries = entries(header, body).map_err(|what| {
-            self.damaged(
-                &file.name,
-                position,
-                format!("the frame's entries do not add up: {what}"),
-            )
+            self.damaged(&file.name, position, format!("the frame cannot be read: {what}"))
         })?;
         visit(&location, frame, &entries).map_err(|what| self.damaged(&file.name, position, what))?;
         Ok(location)

@@ -99,7 +99,8 @@ impl SegmentFile {
             }
             TrailerError::UnknownFields => {
                 let position = end - TRAILER_BYTES as u64;
-                let what = "the run's trailer has fields that this version does not know";
+                let what =
+                    "the run's trailer has fields that this version does not know: a newer one wrote it";
                 self.damaged(position, what.into())
             }
             TrailerError::UnknownVersion(version) => Fault::UnknownVersion {
@@ -131,7 +132,7 @@ impl SegmentFile {
         Index::decode(&bytes, chunk_count).ok_or_else(|| {
             self.damaged(
                 position,
-                "the table has fields that this version does not know".into(),
+                "the table has fields that this version does not know: a newer one wrote it".into(),
             )
         })
     }

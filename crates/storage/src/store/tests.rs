@@ -17,6 +17,7 @@ mod importing;
 mod layouts;
 mod lost_frames;
 mod model;
+mod newer_formats;
 mod open_segments;
 mod planted_bugs;
 mod read_ahead;
