@@ -110,7 +110,7 @@ impl Engine {
             names.as_ref(),
             &*self.clock,
         )?;
-        let mut metadata = self.read_metadata()?;
+        let mut metadata = self.read_metadata(cluster)?;
         let mut state = self.state();
         let start = start_of(&metadata, cluster, state.node);
         for command in &start {
@@ -139,7 +139,7 @@ impl Engine {
         Ok(())
     }
 
-    fn read_metadata(&self) -> Result<Metadata, String> {
+    fn read_metadata(&self, cluster: ClusterId) -> Result<Metadata, String> {
         let leader_bounds = {
             let state = self.state();
             let leader = &state.partition(METADATA_PARTITION).leader;
@@ -158,7 +158,7 @@ impl Engine {
                 .take(record.offset, &record.value.unwrap_or_default())
                 .map_err(|error| damaged(record.offset, error.to_string()))?;
         }
-        let replayed = replay.finish();
+        let replayed = replay.finish(cluster);
         let (metadata, _) = replayed.map_err(|error| damaged(from, error.to_string()))?;
         Ok(metadata)
     }

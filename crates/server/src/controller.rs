@@ -321,7 +321,7 @@ impl Core {
             .await
             .map_err(|error| format!("the metadata cannot be read: {error}"))?;
         let (image, growth) = replay
-            .finish()
+            .finish(self.facts.cluster)
             .map_err(|error| format!("the metadata cannot be read: {error}"))?;
         let controller = self.controller.as_ref().expect("core 0 has the metadata's log");
         controller.growth.set(growth);

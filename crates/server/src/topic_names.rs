@@ -33,7 +33,9 @@ impl TopicNames {
                 .map_err(|error| error.to_string())?;
             }
         }
-        let (metadata, _) = replay.finish().map_err(|error| error.to_string())?;
+        let (metadata, _) = replay
+            .finish(identity.cluster)
+            .map_err(|error| error.to_string())?;
         let named = metadata.topics().map(|topic| (topic.id, topic.name.clone()));
         let own = (METADATA_PARTITION.topic, METADATA_NAME.into());
         Ok(TopicNames {

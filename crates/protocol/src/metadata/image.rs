@@ -3,6 +3,7 @@
 //! In the metadata log an image stands in parts, each a record, one after the other with no command between them (`log`).
 //! The bytes of equal images are equal. docs/formats/metadata.md has the layout.
 
+use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -126,14 +127,19 @@ impl Metadata {
     fn read_all(&mut self, reader: &mut Reader<'_>) -> Result<(), DecodeError> {
         self.cluster = Some(ClusterId(reader.bytes_16("cluster id")?));
         self.next_producer_id = ProducerId(reader.i64("producer id")?);
+        possible(self.next_producer_id.0 >= 0, "producer id")?;
         for _ in 0..reader.count("nodes", 14)? {
             let id = NodeId(reader.i32("node")?);
+            possible(id.0 >= 0 && follows(&self.nodes, &id), "node")?;
             let address = read_address(reader)?;
             let incarnation = reader.i32("incarnation")?;
+            possible(incarnation >= 0, "incarnation")?;
             self.nodes.insert(id, Node { address, incarnation });
         }
         for _ in 0..reader.count("brokers with configs", 5)? {
             let broker = read_broker(reader)?;
+            let is_known = broker.is_none_or(|node| self.nodes.contains_key(&node));
+            possible(is_known && follows(&self.broker_configs, &broker), "broker")?;
             let mut config = BrokerConfig::new();
             let made = config.change(&read_changes(reader)?);
             made.map_err(|_| impossible("configs of a broker"))?;
@@ -149,6 +155,7 @@ impl Metadata {
 
     fn read_topic(&self, reader: &mut Reader<'_>) -> Result<Topic, DecodeError> {
         let id = TopicId(reader.bytes_16("topic id")?);
+        possible(follows(&self.topics, &id), "topic id")?;
         let name: Arc<str> = reader.text("topic name")?.into();
         self.check_new_topic(id, &name).map_err(|_| impossible("topic"))?;
         let mut config = TopicConfig::new();
@@ -163,6 +170,7 @@ impl Metadata {
             let partition = self.read_partition(reader)?;
             partitions.resize(partitions.len() + alike, partition);
         }
+        possible(!partitions.is_empty(), "number of partitions")?;
         let client = read_client(reader)?;
         let replica_sets = partitions.iter().map(|partition| &partition.replicas);
         Ok(Topic {
@@ -185,15 +193,27 @@ impl Metadata {
             opened_incarnation: reader.i32("incarnation")?,
             replicas,
         };
-        let leader = self.nodes.get(&partition.leader);
-        let is_possible = partition
-            .replicas
-            .iter()
-            .all(|node| self.nodes.contains_key(node))
-            && partition.replicas.contains(&partition.leader)
-            && leader.is_some_and(|leader| partition.opened_incarnation <= leader.incarnation);
-        is_possible.then_some(partition).ok_or(impossible("replicas"))
+        let replicas = &partition.replicas;
+        let is_fit = |(index, node): (usize, &NodeId)| {
+            self.nodes.contains_key(node) && !replicas[..index].contains(node)
+        };
+        possible(replicas.iter().enumerate().all(is_fit), "replicas")?;
+        possible(replicas.contains(&partition.leader), "leader")?;
+        let starts = self.nodes[&partition.leader]
+            .incarnation
+            .checked_sub(partition.opened_incarnation);
+        let starts = starts.filter(|starts| *starts >= 0 && partition.opened_incarnation >= 0);
+        possible(starts.is_some(), "incarnation")?;
+        let Epoch(opened) = partition.opened_epoch;
+        let epoch = starts.and_then(|starts| opened.checked_add(starts));
+        possible(opened >= 0 && epoch.is_some(), "epoch")?;
+        Ok(partition)
     }
+}
+
+/// Says whether the key comes behind all that were read: each is there once, and equal images have equal bytes.
+fn follows<K: Ord, V>(read: &BTreeMap<K, V>, key: &K) -> bool {
+    read.last_key_value().is_none_or(|(last, _)| last < key)
 }
 
 /// A checksum of what stands at this place: an image that was moved to another does not match.
@@ -205,6 +225,10 @@ fn digest_at(place: Offset) -> Digest {
 
 fn impossible(field: &'static str) -> DecodeError {
     DecodeError::Impossible { field }
+}
+
+fn possible(is_possible: bool, field: &'static str) -> Result<(), DecodeError> {
+    is_possible.then_some(()).ok_or(impossible(field))
 }
 
 fn write_values<'a>(writer: &mut Writer, values: impl Iterator<Item = (&'static str, &'a Arc<str>)>) {

@@ -6,7 +6,7 @@
 //! counts for nothing; one that differs from what the commands before it made is an error, never a choice.
 
 use bytes::{Bytes, BytesMut};
-use record::Offset;
+use record::{ClusterId, Offset};
 use thiserror::Error;
 
 use super::{Command, Metadata};
@@ -147,6 +147,14 @@ pub enum ReplayError {
         /// The offset where the image begins.
         place: Offset,
     },
+    /// It is another cluster's.
+    #[error("the log is of cluster {found}, and this directory of cluster {expected}")]
+    OtherCluster {
+        /// The cluster that it was formatted for.
+        found: ClusterId,
+        /// The cluster whose log it should be.
+        expected: ClusterId,
+    },
     /// The beginning was trimmed away, and no whole image is there in its place.
     #[error("the log begins at offset {first}, and no image of what was before is whole")]
     NoBeginning {
@@ -233,13 +241,14 @@ impl Replay {
         Ok(())
     }
 
-    /// Ends the log. Returns the image, not formatted if nothing was read, and the log's growth.
+    /// Ends the log, which must be of this cluster. Returns the image, not formatted if nothing was read, and the log's growth.
     ///
     /// # Errors
-    /// `NoBeginning`.
-    pub fn finish(self) -> Result<(Metadata, Growth), ReplayError> {
+    /// `NoBeginning`, `OtherCluster`.
+    pub fn finish(self, expected: ClusterId) -> Result<(Metadata, Growth), ReplayError> {
         match (self.image.cluster(), self.first) {
             (None, Some(first)) => Err(ReplayError::NoBeginning { first }),
+            (Some(found), _) if found != expected => Err(ReplayError::OtherCluster { found, expected }),
             _ => Ok((self.image, self.growth)),
         }
     }

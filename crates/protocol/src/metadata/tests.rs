@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::DecodeError;
 
-fn topic_id(number: u8) -> TopicId {
+pub(super) fn topic_id(number: u8) -> TopicId {
     TopicId([number; 16])
 }
 

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::metadata::tests::{any_command, cluster_of, new_topic, start};
+use crate::metadata::tests::{any_command, cluster_of, new_topic, start, topic_id};
 use crate::metadata::{ImageWriter, PlanLimits, Plans, TopicConfig};
 
 /// A metadata log in memory, and the image that its commands made.
@@ -82,7 +82,7 @@ impl Log {
         for (offset, value) in self.values.iter().enumerate().skip(self.first) {
             replay.take(Offset(offset as i64), value)?;
         }
-        replay.finish()
+        replay.finish(ClusterId([9; 16]))
     }
 
     fn assert_replays(&self) {
@@ -142,6 +142,23 @@ fn a_log_without_its_beginning_is_refused() {
 }
 
 #[test]
+fn the_log_of_another_cluster_is_refused() {
+    let mut log = Log::of_topics();
+    for _ in 0..2 {
+        let mut replay = Replay::new(Metadata::new(TopicConfig::new()));
+        for (offset, value) in log.values.iter().enumerate().skip(log.first) {
+            replay.take(Offset(offset as i64), value).expect("sound");
+        }
+        let (found, expected) = (ClusterId([9; 16]), ClusterId([8; 16]));
+        let refused = replay.finish(expected);
+        assert_eq!(refused, Err(ReplayError::OtherCluster { found, expected }));
+        // And so is one that has nothing but an image.
+        log.append_image();
+        log.trim();
+    }
+}
+
+#[test]
 fn an_image_of_something_else_is_refused() {
     let (mut log, mut other) = (Log::of_topics(), Log::of_topics());
     log.append(&start(0));
@@ -167,12 +184,7 @@ fn a_damaged_or_moved_image_is_refused() {
         assert!(read(place, &whole[..at]).is_err(), "cut at {at}");
     }
     // An intact checksum over what cannot be.
-    let forged = |content: &[u8]| {
-        let mut digest = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc64Nvme);
-        digest.update(&place.0.to_be_bytes());
-        digest.update(content);
-        read(place, &[content, &digest.finalize().to_be_bytes()].concat())
-    };
+    let forged = |content: &[u8]| read_forged(&log, content);
     let content = &whole[..whole.len() - 8];
     assert_eq!(forged(content).as_ref(), Ok(&log.image));
     for at in 0..content.len() {
@@ -183,6 +195,62 @@ fn a_damaged_or_moved_image_is_refused() {
             let _ = forged(&content);
         }
         assert!(forged(&content[..at]).is_err(), "cut at {at}");
+    }
+}
+
+/// Reads an image at the log's end, under a checksum that holds.
+fn read_forged(log: &Log, content: &[u8]) -> Result<Metadata, DecodeError> {
+    let mut digest = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc64Nvme);
+    digest.update(&log.tail().0.to_be_bytes());
+    digest.update(content);
+    let whole = [content, &digest.finalize().to_be_bytes()].concat();
+    log.image.read_image(log.tail(), &whole)
+}
+
+#[test]
+fn an_image_with_something_twice_or_out_of_order_or_negative_is_refused() {
+    let log = Log::of_topics();
+    let whole: Vec<u8> = log.parts().iter().flat_map(|part| part.bytes.to_vec()).collect();
+    let content = &whole[..whole.len() - 8];
+    // Behind the version, the cluster's id, the next producer id and their number.
+    let nodes = [29, 47];
+    let topic = |number: u8| {
+        let id = topic_id(number).0;
+        content
+            .windows(16)
+            .position(|bytes| bytes == id)
+            .expect("it is there")
+    };
+    // Behind the id, the name, the configs and the number of runs: how many are alike, and the replicas' number.
+    let run = topic(1) + 16 + 10 + 4 + 4;
+    let (replicas, leader, epoch, incarnation) = (run + 8, run + 16, run + 20, run + 24);
+    let cases: [(usize, &[u8], &str); 14] = [
+        (17, &[0x80], "producer id"),
+        (nodes[0], &[0xff; 4], "node"),
+        // The next one is 1, too.
+        (nodes[0], &[0, 0, 0, 1], "node"),
+        (nodes[0], &[0, 0, 0, 2], "node"),
+        (nodes[1] + 14, &[0x80], "incarnation"),
+        // A broker with configs that is no node, in the place of none.
+        (65, &[0, 0, 0, 1, 1, 0, 0, 0, 7], "broker"),
+        (topic(2), &topic_id(1).0, "topic id"),
+        (topic(1), &topic_id(3).0, "topic id"),
+        (run, &[0; 4], "number of partitions"),
+        (replicas + 4, &content[replicas..][..4], "replicas"),
+        (leader, &[0xff; 4], "leader"),
+        (epoch, &[0xff; 4], "epoch"),
+        (incarnation, &[0x80], "incarnation"),
+        (incarnation, &[0, 0, 0, 1], "incarnation"),
+    ];
+    for (at, bytes, field) in cases {
+        let mut forged = content.to_vec();
+        forged[at..at + bytes.len()].copy_from_slice(bytes);
+        let refused = read_forged(&log, &forged);
+        assert_eq!(
+            refused,
+            Err(DecodeError::Impossible { field }),
+            "{bytes:?} at {at}"
+        );
     }
 }
 
