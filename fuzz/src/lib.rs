@@ -5,8 +5,10 @@
 
 pub mod batches;
 pub mod frames;
+pub mod histories;
 mod input;
 mod messages;
+pub mod metadata;
 pub mod recovery;
 pub mod requests;
 mod vary;
@@ -56,5 +58,19 @@ pub const TARGETS: &[Target] = &[
         seeds: recovery::seeds,
         short_rounds: 150,
         memory_bytes_max: 64 << 20,
+    },
+    Target {
+        name: "histories",
+        run: histories::run,
+        seeds: histories::seeds,
+        short_rounds: 1_500,
+        memory_bytes_max: 8 << 20,
+    },
+    Target {
+        name: "metadata",
+        run: metadata::run,
+        seeds: metadata::seeds,
+        short_rounds: 800,
+        memory_bytes_max: 16 << 20,
     },
 ];

@@ -106,6 +106,16 @@ fn recovery() {
 }
 
 #[test]
+fn histories() {
+    run_shortly("histories");
+}
+
+#[test]
+fn metadata() {
+    run_shortly("metadata");
+}
+
+#[test]
 fn every_target_has_a_binary_and_a_test_here() {
     let manifest =
         fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml")).expect("it was built");

@@ -376,10 +376,15 @@ pub(crate) fn remove_unfinished<'a>(
     segments: impl Iterator<Item = (&'a PartitionId, SegmentName)>,
 ) {
     let directory = markers(journal);
-    let marked = disk.list(&directory).unwrap_or_default();
-    if marked.is_empty() {
-        return;
-    }
+    let marked = match disk.list(&directory) {
+        Ok(marked) if marked.is_empty() => return,
+        Ok(marked) => marked,
+        Err(error) => {
+            let directory = disk.root().join(&directory);
+            tracing::warn!(%error, directory = %directory.display(), "imports that were not ended are left until the next start");
+            return;
+        }
+    };
     let known: Vec<PathBuf> = segments.map(|(id, name)| marker(journal, id, name)).collect();
     for name in marked {
         let marker = directory.join(&name);

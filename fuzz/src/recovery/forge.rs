@@ -59,7 +59,11 @@ fn seal_journal(bytes: &mut [u8]) {
         if let Some(body) = frame.get(64..).and_then(|rest| rest.get(..body_bytes)) {
             put(frame, 32, sum(&identity, &[&salt, &frame[8..24], body]));
         }
-        put(frame, SUM_AT, sum(&identity, &[&salt, &frame[..SUM_AT], &frame[SUM_AT + 8..64]]));
+        put(
+            frame,
+            SUM_AT,
+            sum(&identity, &[&salt, &frame[..SUM_AT], &frame[SUM_AT + 8..64]]),
+        );
     }
 }
 

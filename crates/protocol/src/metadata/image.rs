@@ -24,6 +24,8 @@ use crate::producers::ProducerId;
 const FORMAT: &str = "metadata image";
 const VERSION: u8 = 1;
 const CHECKSUM_BYTES: usize = 8;
+/// Incarnations and epochs: far from what counting up could reach, so that what goes on from there never overflows.
+const COUNT_MAX: i32 = i32::MAX / 2;
 /// Far more partitions than any topic may have: what claims more is damaged.
 const TOPIC_PARTITIONS_MAX: usize = 1 << 20;
 
@@ -133,7 +135,7 @@ impl Metadata {
             possible(id.0 >= 0 && follows(&self.nodes, &id), "node")?;
             let address = read_address(reader)?;
             let incarnation = reader.i32("incarnation")?;
-            possible(incarnation >= 0, "incarnation")?;
+            possible((0..=COUNT_MAX).contains(&incarnation), "incarnation")?;
             self.nodes.insert(id, Node { address, incarnation });
         }
         for _ in 0..reader.count("brokers with configs", 5)? {
@@ -199,14 +201,9 @@ impl Metadata {
         };
         possible(replicas.iter().enumerate().all(is_fit), "replicas")?;
         possible(replicas.contains(&partition.leader), "leader")?;
-        let starts = self.nodes[&partition.leader]
-            .incarnation
-            .checked_sub(partition.opened_incarnation);
-        let starts = starts.filter(|starts| *starts >= 0 && partition.opened_incarnation >= 0);
-        possible(starts.is_some(), "incarnation")?;
-        let Epoch(opened) = partition.opened_epoch;
-        let epoch = starts.and_then(|starts| opened.checked_add(starts));
-        possible(opened >= 0 && epoch.is_some(), "epoch")?;
+        let starts = 0..=self.nodes[&partition.leader].incarnation;
+        possible(starts.contains(&partition.opened_incarnation), "incarnation")?;
+        possible((0..=COUNT_MAX).contains(&partition.opened_epoch.0), "epoch")?;
         Ok(partition)
     }
 }

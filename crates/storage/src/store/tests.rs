@@ -9,6 +9,7 @@ mod compaction_beside;
 mod corruption;
 mod crashes;
 mod cutting;
+mod events;
 mod failures;
 mod forgeries;
 mod full_disks;

@@ -224,13 +224,14 @@ fn an_image_with_something_twice_or_out_of_order_or_negative_is_refused() {
     // Behind the id, the name, the configs and the number of runs: how many are alike, and the replicas' number.
     let run = topic(1) + 16 + 10 + 4 + 4;
     let (replicas, leader, epoch, incarnation) = (run + 8, run + 16, run + 20, run + 24);
-    let cases: [(usize, &[u8], &str); 14] = [
+    let cases: [(usize, &[u8], &str); 16] = [
         (17, &[0x80], "producer id"),
         (nodes[0], &[0xff; 4], "node"),
         // The next one is 1, too.
         (nodes[0], &[0, 0, 0, 1], "node"),
         (nodes[0], &[0, 0, 0, 2], "node"),
         (nodes[1] + 14, &[0x80], "incarnation"),
+        (nodes[1] + 14, &[0x7f], "incarnation"),
         // A broker with configs that is no node, in the place of none.
         (65, &[0, 0, 0, 1, 1, 0, 0, 0, 7], "broker"),
         (topic(2), &topic_id(1).0, "topic id"),
@@ -239,6 +240,7 @@ fn an_image_with_something_twice_or_out_of_order_or_negative_is_refused() {
         (replicas + 4, &content[replicas..][..4], "replicas"),
         (leader, &[0xff; 4], "leader"),
         (epoch, &[0xff; 4], "epoch"),
+        (epoch, &[0x7f], "epoch"),
         (incarnation, &[0x80], "incarnation"),
         (incarnation, &[0, 0, 0, 1], "incarnation"),
     ];

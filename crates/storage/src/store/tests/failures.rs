@@ -9,7 +9,7 @@ use platform::disk::{Applied, Call, FaultKind, OperationKind, SimulatedDisk};
 
 use super::history::History;
 use super::rig::{config, open};
-use super::workload::{Driver, Op, draw, draw_compacting};
+use super::workload::{Driver, Op, draw, draw_compacting, draw_replicated};
 
 const EIO: i32 = 5;
 
@@ -178,9 +178,13 @@ fn kill_ops(seed: u64, ops: &[Op], stride: usize) -> Result<usize, String> {
 
 /// Lets every call of recoveries fail.
 fn sweep_recovery(seed: u64, steps: usize, stride: usize) -> Result<usize, String> {
+    sweep_recovery_ops(seed, &draw(seed, steps), stride)
+}
+
+fn sweep_recovery_ops(seed: u64, ops: &[Op], stride: usize) -> Result<usize, String> {
     let disk = SimulatedDisk::new();
-    let mut driver = Driver::new(&disk).map_err(|fault| fault.to_string())?;
-    driver.run(&draw(seed, steps));
+    let mut driver = Driver::for_ops(&disk, config(), ops).map_err(|fault| fault.to_string())?;
+    driver.run(ops);
     let mut runs = 0;
     for operation in (5..disk.operation_count()).step_by(stride) {
         let acknowledged = driver.history.acknowledged_at(operation + 1);
@@ -242,8 +246,17 @@ fn any_call_of_a_compacting_run_may_fail_and_the_process_be_killed_before_it() {
 }
 
 #[test]
+fn any_call_of_a_replicas_run_may_fail_and_the_process_be_killed_before_it() {
+    let runs = sum([1, 3].map(|seed| sweep_ops(seed, &draw_replicated(seed, 80), 11)));
+    let kills = sum([5, 6].map(|seed| kill_ops(seed, &draw_replicated(seed, 100), 5)));
+    eprintln!("{runs} runs with one failed call each, {kills} processes killed");
+    assert!(runs > 150 && kills > 40, "{runs} runs, {kills} kills");
+}
+
+#[test]
 fn any_call_of_a_recovery_may_fail() {
-    let runs = sweep_recovery(4, 100, 23).unwrap_or_else(|why| panic!("{why}"));
+    let replicas = sweep_recovery_ops(4, &draw_replicated(4, 80), 37);
+    let runs = sum([sweep_recovery(4, 100, 23), replicas]);
     eprintln!("{runs} recoveries with one failed call each");
     assert!(runs > 500);
 }
@@ -255,8 +268,9 @@ fn the_process_may_be_killed_before_any_call() {
 }
 
 /// How many cases there were in all.
-fn sum(outcomes: impl Iterator<Item = Result<usize, String>>) -> usize {
+fn sum(outcomes: impl IntoIterator<Item = Result<usize, String>>) -> usize {
     outcomes
+        .into_iter()
         .map(|outcome| outcome.unwrap_or_else(|why| panic!("{why}")))
         .sum()
 }
@@ -294,5 +308,25 @@ fn the_process_may_be_killed_before_every_call_of_many_runs() {
 fn the_process_may_be_killed_before_every_call_of_many_compacting_runs() {
     let kills = sum((100..120).map(|seed| kill_ops(seed, &draw_compacting(seed, 150), 1)));
     eprintln!("counted: {kills} compacting runs killed before a call");
+    assert!(kills > 5_000, "{kills}");
+}
+
+#[test]
+#[ignore = "takes minutes; for changes to what replicas store"]
+fn every_call_of_many_replicas_runs_may_fail() {
+    let runs = sum((100..110).map(|seed| sweep_ops(seed, &draw_replicated(seed, 110), 1)));
+    let recoveries = sum((100..104).map(|seed| sweep_recovery_ops(seed, &draw_replicated(seed, 110), 7)));
+    eprintln!("counted: {runs} runs and {recoveries} recoveries of replicas with one failed call each");
+    assert!(
+        runs > 13_000 && recoveries > 10_000,
+        "{runs} runs and {recoveries} recoveries"
+    );
+}
+
+#[test]
+#[ignore = "takes minutes; for changes to what replicas store"]
+fn the_process_may_be_killed_before_every_call_of_many_replicas_runs() {
+    let kills = sum((100..120).map(|seed| kill_ops(seed, &draw_replicated(seed, 140), 1)));
+    eprintln!("counted: {kills} runs of replicas killed before a call");
     assert!(kills > 5_000, "{kills}");
 }

@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use platform::disk::{Applied, Disk, FaultKind, SimulatedDisk};
+use platform::disk::{Applied, Disk, FaultKind, OperationKind, SimulatedDisk};
 use record::{ClusterId, Epoch, Offset, PartitionId};
 
 use super::adoption::{LARGE, VALUE_BYTES, adopted, roomy};
+use super::events::with_events;
 use super::rig::{ROLLING, Rig, batch, config, partition, rolling, stage};
 use crate::check::check;
 use crate::checksum::{DirectoryId, JournalIdentity, SegmentIdentity};
@@ -271,6 +272,27 @@ fn an_import_that_is_not_ended_is_removed_at_the_next_start() {
         (rig, _) = rig.restart();
         assert_eq!(segment_files(&rig.disk), files);
     }
+}
+
+#[test]
+fn imports_that_cannot_be_listed_are_told_and_left_to_the_next_start() {
+    let mut rig = Rig::new();
+    let id = open_partition(&mut rig, 0);
+    import(&mut rig, id, &donate(id, 0, 3)).expect("it is sound");
+    let files = segment_files(&rig.disk);
+    rig.disk.count_reads(true);
+    rig.disk.fail_when(|call| {
+        let is_list = call.kind == OperationKind::List && call.path.starts_with("imports");
+        is_list.then_some(FaultKind::Error {
+            errno: 5,
+            applied: Applied::Nothing,
+        })
+    });
+    let ((rig, _), told) = with_events(|| rig.restart());
+    assert_eq!((segment_files(&rig.disk), told), (files, 1));
+    rig.disk.clear_faults();
+    let ((rig, _), told) = with_events(|| rig.restart());
+    assert_eq!((segment_files(&rig.disk), told), (Vec::new(), 0));
 }
 
 #[test]

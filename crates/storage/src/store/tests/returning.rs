@@ -4,14 +4,12 @@
 use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use platform::disk::{Applied, Disk, FaultKind, OperationKind, SimulatedDisk};
 use record::Offset;
-use tracing::span::{Attributes, Id, Record};
-use tracing::{Event, Metadata, Subscriber};
 
 use super::adoption::{LARGE, VALUE_BYTES, adopted, fill, journal_files, roomy};
+use super::events::with_events;
 use super::rig::{Rig, config, copy, open_as, partition};
 use crate::check::check;
 use crate::inspect::list_frames;
@@ -232,32 +230,6 @@ fn a_file_that_is_not_what_it_was_does_not_come_back() {
     assert_sound(&rig);
 }
 
-/// Counts what is logged.
-#[derive(Clone, Default)]
-struct Events(Arc<AtomicUsize>);
-
-impl Subscriber for Events {
-    fn enabled(&self, _: &Metadata<'_>) -> bool {
-        true
-    }
-
-    fn new_span(&self, _: &Attributes<'_>) -> Id {
-        Id::from_u64(1)
-    }
-
-    fn record(&self, _: &Id, _: &Record<'_>) {}
-
-    fn record_follows_from(&self, _: &Id, _: &Id) {}
-
-    fn event(&self, _: &Event<'_>) {
-        self.0.fetch_add(1, Ordering::Relaxed);
-    }
-
-    fn enter(&self, _: &Id) {}
-
-    fn exit(&self, _: &Id) {}
-}
-
 #[test]
 fn a_removal_that_is_made_again_is_not_told() {
     let told_of = |harm: fn(&SimulatedDisk, &Path)| {
@@ -266,9 +238,7 @@ fn a_removal_that_is_made_again_is_not_told() {
         rig.lay_out();
         let harmed = adopted(&rig)[0].adopted.expect("it is one");
         harm(&rig.disk, &harmed.path(&rig.store.config.identity));
-        let events = Events::default();
-        tracing::subscriber::with_default(events.clone(), || give_up(&mut rig));
-        events.0.load(Ordering::Relaxed)
+        with_events(|| give_up(&mut rig)).1
     };
     assert_eq!(told_of(|_, _| ()), 0);
     let broken = told_of(|disk, path| disk.flip_bit(path, 8 * 20));

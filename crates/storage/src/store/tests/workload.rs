@@ -408,7 +408,6 @@ impl Driver {
     /// Starts another process on the disk as it is, whatever became of the one before.
     pub(super) fn start_again(&mut self) -> Result<u64, String> {
         (self.flush, self.job, self.compacting) = (None, None, None);
-        self.replicating.held.clear();
         let (mut store, recovered) =
             open_as(&self.disk, self.store.config).map_err(|fault| fault.to_string())?;
         let (frames, _) = self
@@ -416,6 +415,7 @@ impl Driver {
             .check(&mut store, &recovered, self.history.acknowledged())?;
         self.history
             .recovered(self.disk.operation_count(), frames, &store);
+        self.replicating.start_again(&self.history);
         self.store = store;
         self.died_at = None;
         // Opened but empty ones are not remembered.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 use record::{BatchBuilder, Compression, Epoch, Offset, PartitionId};
 
-use super::{Driver, Event, partition};
+use super::{Driver, Event, History, partition};
 use crate::checksum::DirectoryId;
 use crate::partition::PartitionLog;
 use crate::store::CheckpointJob;
@@ -34,10 +34,20 @@ pub(in super::super) enum Replicate {
 #[derive(Default)]
 pub(super) struct Replicating {
     /// These have no quorum.
-    pub(super) held: BTreeSet<PartitionId>,
+    held: BTreeSet<PartitionId>,
     /// Promised and accepted.
     vows: BTreeMap<PartitionId, (i32, i32)>,
     epoch: i32,
+}
+
+impl Replicating {
+    /// What was promised and accepted in frames that are lost was never told to anybody.
+    pub(super) fn start_again(&mut self, history: &History) {
+        let state = history.state_after(u64::MAX);
+        let vows = state.iter().map(|(id, log)| (*id, (log.promised, log.accepted)));
+        self.vows = vows.collect();
+        self.held.clear();
+    }
 }
 
 impl Driver {
