@@ -194,7 +194,7 @@ fn content_that_does_not_add_up_is_none() {
 /// One change that no store makes.
 type Forge = fn(&mut Checkpoint);
 
-const FORGERIES: [(&str, Forge); 32] = [
+const FORGERIES: [(&str, Forge); 38] = [
     ("a position in the header", |forged| forged.replay.position = 0),
     ("a position between blocks", |forged| forged.replay.position += 1),
     ("a position beyond all files", |forged| {
@@ -273,6 +273,24 @@ const FORGERIES: [(&str, Forge); 32] = [
     }),
     ("a partition twice", |forged| {
         forged.partitions[2] = forged.partitions[1].clone()
+    }),
+    ("a partition below zero", |forged| {
+        forged.partitions[0].id.index = -1
+    }),
+    ("partitions out of order", |forged| forged.partitions.swap(0, 1)),
+    ("a removal of a partition below zero", |forged| {
+        forged.removals[0].partition.index = -1
+    }),
+    ("a journal file twice", |forged| {
+        forged.removals[0].adopted = forged.removals[1].adopted
+    }),
+    ("an adopted file that recovery needs", |forged| {
+        let adopted = &mut forged.partitions[1].segments[1].adopted;
+        adopted.as_mut().expect("it has one").sequence = 4;
+    }),
+    ("an adopted file with no such number", |forged| {
+        let adopted = &mut forged.partitions[1].segments[1].adopted;
+        adopted.as_mut().expect("it has one").number = u32::MAX;
     }),
     ("a witness of no node", |forged| forged.witnesses[0].node = -1),
     ("a witness of a frame beyond all", |forged| {

@@ -40,6 +40,12 @@ impl Checkpoint {
         if bytes > REACH_MAX {
             return Err("its segments are larger than any disk".into());
         }
+        if let Some(removal) = self.removals.iter().find(|removal| removal.partition.index < 0) {
+            return Err(format!(
+                "there is no partition {} to remove files of",
+                removal.partition
+            ));
+        }
         self.verify_adopted()?;
         self.verify_witnesses()?;
         // Also that no partition is there twice.
@@ -122,6 +128,9 @@ impl PartitionCheckpoint {
             state_next,
             ..
         } = *self;
+        if self.id.index < 0 {
+            return Err("there is no such partition".into());
+        }
         if [log_start, laid_out, state_next]
             .iter()
             .any(|offset| !(0..=OFFSET_MAX).contains(offset))

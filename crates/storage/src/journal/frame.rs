@@ -367,9 +367,13 @@ impl EntryHeader {
         let EntryHeader {
             epoch, first, next, ..
         } = *self;
+        // A witness has the number of a journal there.
+        let is_of_partition = self.partition.index >= 0 || self.kind == EntryKind::Witness;
         let fields_agree = match self.kind {
             EntryKind::Batch | EntryKind::AbortBatch => next > first && first.0 >= 0,
-            EntryKind::Trim | EntryKind::Delete | EntryKind::Base => epoch.0 == 0 && next == first,
+            EntryKind::Trim => epoch.0 == 0 && next == first,
+            EntryKind::Delete => epoch.0 == 0 && next == first && first == Offset::ZERO,
+            EntryKind::Base => epoch.0 == 0 && next == first && first > Offset::ZERO,
             // Of no record's epoch, or of that of a record that was there before the epoch that is accepted.
             EntryKind::Accept => {
                 let latest = if epoch.0 == -1 { i32::MAX } else { epoch.0 };
@@ -382,7 +386,8 @@ impl EntryHeader {
             EntryKind::AbortBatch => (0..=first.0).contains(&self.aborts),
             _ => self.aborts == NONE,
         };
-        fields_agree && aborts_agree && first.0 >= 0 && (self.kind.is_batch() || self.payload_bytes == 0)
+        let payload_agrees = self.kind.is_batch() || self.payload_bytes == 0;
+        is_of_partition && fields_agree && aborts_agree && payload_agrees && first >= Offset::ZERO
     }
 }
 

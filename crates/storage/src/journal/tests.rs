@@ -37,7 +37,11 @@ fn entry(kind: EntryKind, payload_bytes: u32) -> EntryHeader {
         EntryKind::Trim | EntryKind::Delete | EntryKind::Base => Epoch(0),
         _ => Epoch(6),
     };
-    let bare = EntryHeader::bare(kind, partition, epoch, Offset(70));
+    let first = match kind {
+        EntryKind::Delete => Offset(0),
+        _ => Offset(70),
+    };
+    let bare = EntryHeader::bare(kind, partition, epoch, first);
     match kind {
         EntryKind::Batch => EntryHeader {
             next: Offset(77),
@@ -240,6 +244,17 @@ fn entries_with_fields_of_other_kinds_are_refused() {
             first: Offset(-70),
             ..header
         });
+        let mut of_no_partition = header;
+        of_no_partition.partition.index = -1;
+        match kind {
+            EntryKind::Witness => {
+                assert_eq!(
+                    EntryHeader::decode(&of_no_partition.encode()),
+                    Ok(of_no_partition)
+                );
+            }
+            _ => refused(of_no_partition),
+        }
         if !kind.is_batch() {
             refused(EntryHeader {
                 payload_bytes: 9,
@@ -283,6 +298,14 @@ fn entries_with_fields_of_other_kinds_are_refused() {
             epoch,
             next: beyond,
             ..entry(EntryKind::Accept, 0)
+        });
+    }
+    let (somewhere, zero) = (Offset(7), Offset(0));
+    for (kind, first) in [(EntryKind::Delete, somewhere), (EntryKind::Base, zero)] {
+        refused(EntryHeader {
+            first,
+            next: first,
+            ..entry(kind, 0)
         });
     }
     refused(EntryHeader {

@@ -276,7 +276,7 @@ impl Replay {
                 log.has_vows = true;
                 recovered.promised = recovered.promised.max(Some(header.epoch));
             }
-            EntryKind::Base => self.apply_base(header.partition, header.first.0, at),
+            EntryKind::Base => return self.apply_base(header.partition, header.first.0, at),
             EntryKind::Witness => self.witnesses.note(&header.witness()),
         }
         Ok(())
@@ -332,9 +332,15 @@ impl Replay {
     }
 
     /// What the log has goes, unless the checkpoint is of a still later beginning.
-    fn apply_base(&mut self, id: PartitionId, first: i64, frame: u64) {
+    fn apply_base(&mut self, id: PartitionId, first: i64, frame: u64) -> Result<(), String> {
         if self.is_outdated(id, first) {
-            return;
+            return Ok(());
+        }
+        if let Some(log) = self.logs.get(&id).filter(|log| first < log.laid_out) {
+            return Err(format!(
+                "{id} begins at offset {first}, and offset {} is laid out",
+                log.laid_out
+            ));
         }
         self.detached.remove(&id);
         self.outdated.remove(&id);
@@ -353,6 +359,7 @@ impl Replay {
             };
             self.removals.push_back((Box::new(removal), frame));
         }
+        Ok(())
     }
 
     fn apply_batch(&mut self, location: &FrameLocation, frame: &[u8], entry: &Entry) -> Result<(), String> {

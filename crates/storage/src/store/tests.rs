@@ -11,6 +11,7 @@ mod crashes;
 mod cutting;
 mod events;
 mod failures;
+mod forged_entries;
 mod forgeries;
 mod full_disks;
 mod history;

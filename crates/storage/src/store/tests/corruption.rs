@@ -353,7 +353,11 @@ fn every_turned_bit_in_a_checkpoint_is_reported() {
 
 #[test]
 fn a_file_cut_short_is_reported_at_every_length() {
-    let victim = Victim::new(14, 130);
+    cut_every_file_short(&Victim::new(14, 130));
+    cut_every_file_short(&Victim::replica(14, 110));
+}
+
+fn cut_every_file_short(victim: &Victim) {
     let near = |length: u64| (length + 2) % 4096 < 5 || length.is_multiple_of(211);
     let checkpoints = victim
         .cut_short("checkpoint", |_| true)
@@ -379,6 +383,12 @@ fn swapped_files_are_reported_or_make_no_difference() {
         "{journals:?}"
     );
     assert!(segments.found > 5 && segments.untouched == 0, "{segments:?}");
+    // Here some journal files are segments.
+    let replica = Victim::replica(22, 130);
+    for extension in ["journal", "segment"] {
+        let outcomes = replica.swap(extension).unwrap_or_else(|why| panic!("{why}"));
+        assert!(outcomes.found > 5, "{extension}: {outcomes:?}");
+    }
 }
 
 /// Two segments that differ in nothing but their owner and their records, swapped.
@@ -449,7 +459,11 @@ fn a_lost_or_copied_file_is_reported() {
 
 #[test]
 fn the_files_of_another_owner_are_refused_and_left_alone() {
-    let victim = Victim::new(17, 130);
+    refuse_other_owners(&Victim::new(17, 130));
+    refuse_other_owners(&Victim::replica(17, 110));
+}
+
+fn refuse_other_owners(victim: &Victim) {
     let ours = config();
     let others = [
         JournalIdentity {

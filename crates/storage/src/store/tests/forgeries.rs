@@ -11,7 +11,7 @@ use record::{Epoch, Offset, set_base_offset};
 use super::rig::{
     Rig, batch, begin_checkpoint, config, copy, open, partition, read, rolling, stage, write_file,
 };
-use super::workload::{Driver, draw};
+use super::workload::{Driver, Op, draw, draw_replicated};
 use crate::fault::Fault;
 use crate::journal::frame::{EntryHeader, EntryKind};
 use crate::store::{AgeLimit, ReadError, Store};
@@ -28,9 +28,18 @@ struct Outcomes {
 
 /// A disk with segments, a trim, removals that wait, and a journal that goes on.
 fn victim(seed: u64) -> SimulatedDisk {
+    victim_of(&draw(seed, 130))
+}
+
+/// The same of a replica: with promises and witnesses.
+fn replica(seed: u64) -> SimulatedDisk {
+    victim_of(&draw_replicated(seed, 110))
+}
+
+fn victim_of(ops: &[Op]) -> SimulatedDisk {
     let disk = SimulatedDisk::new();
-    let mut driver = Driver::new(&disk).expect("nothing is wrong with the disk");
-    driver.run(&draw(seed, 130));
+    let mut driver = Driver::for_ops(&disk, config(), ops).expect("nothing is wrong with the disk");
+    driver.run(ops);
     driver.flush_all();
     copy(&disk)
 }
@@ -141,14 +150,18 @@ fn numbers(random: &mut SeededRandom) -> u64 {
 
 #[test]
 fn any_number_in_a_checkpoint_may_be_forged() {
-    let disk = victim(13);
-    let whole = content(&disk);
+    forge_any_number(&victim(13));
+    forge_any_number(&replica(14));
+}
+
+fn forge_any_number(disk: &SimulatedDisk) {
+    let whole = content(disk);
     let mut outcomes = Outcomes::default();
     for at in (CONTENT..whole.len() - 3).step_by(4) {
         let old = u32::from_le_bytes(whole[at..at + 4].try_into().expect("four bytes"));
         let close = [old.wrapping_add(1), old.wrapping_sub(1), old.wrapping_add(4_096)];
         for number in close.into_iter().chain([0, u32::MAX, i32::MAX as u32, 1 << 31]) {
-            let disk = copy(&disk);
+            let disk = copy(disk);
             let mut bytes = whole.clone();
             bytes[at..at + 4].copy_from_slice(&number.to_le_bytes());
             forge(&disk, &mut bytes);
@@ -162,8 +175,16 @@ fn any_number_in_a_checkpoint_may_be_forged() {
 #[test]
 fn several_numbers_in_a_checkpoint_may_be_forged() {
     let mut outcomes = Outcomes::default();
-    for seed in 21..33 {
-        let disk = victim(seed);
+    for (seed, disk) in (21..33).map(|seed| {
+        (
+            seed,
+            if seed % 4 == 0 {
+                replica(seed)
+            } else {
+                victim(seed)
+            },
+        )
+    }) {
         let whole = content(&disk);
         let mut random = SeededRandom::new(seed);
         for _ in 0..300 {
