@@ -67,7 +67,7 @@ pub trait Disk: Send + Sync + 'static {
     /// Takes the tree for this process alone until the lock is dropped; `WouldBlock` if another has it.
     fn lock(&self) -> io::Result<Box<dyn Lock>>;
 
-    /// How durable writes reach the disk here, for status pages and warnings.
+    /// The way by which durable writes reach the disk here, for status pages and warnings.
     fn durable_write_mode(&self) -> DurableWriteMode;
 
     /// Where the tree is, for messages.
@@ -122,13 +122,13 @@ pub trait File: Send + Sync {
 /// Told how many bytes are filled and how long the last write took, says how long to rest before the next, or that none is wanted.
 pub type Pace<'a> = &'a dyn Fn(u64, Duration) -> ControlFlow<(), Duration>;
 
-/// What `File::shrink_unnamed` says to files that must stay as they are.
+/// The error of `File::shrink_unnamed` for files that must stay as they are.
 fn not_to_shrink(length: u64) -> io::Error {
     let message = format!("a file that has a name, or is shorter, is not shortened to {length} bytes");
     io::Error::new(io::ErrorKind::InvalidInput, message)
 }
 
-/// How `File::write_durable` works on this file system.
+/// The way in which `File::write_durable` works on this file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DurableWriteMode {
     /// O_DIRECT and RWF_DSYNC: one call, no page cache.

@@ -1,5 +1,5 @@
-//! What the system asks of the operating system: files, connections, clocks, randomness, threads, memory; and how the tasks of one
-//! thread share it (`turns`, `slices`) and count (`counters`). The timers of requests are the runtime's (tokio), in `server`.
+//! Everything that comes from the operating system: files, connections, clocks, randomness, threads, memory; and the ways in which
+//! the tasks of one thread share it (`turns`, `slices`) and count (`counters`). The timers of requests are the runtime's (tokio), in `server`.
 //!
 //! Each has a real and, where tests need one, a simulated side. `unsafe` is allowed here alone, each block
 //! with its reason. Nothing here knows what a record is.

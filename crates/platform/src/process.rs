@@ -1,11 +1,11 @@
-//! What a process has used so far, from the `/proc` file system: for status pages and for the bench's tables.
+//! Use of resources by a process so far, from the `/proc` file system: for status pages and for the bench's tables.
 //!
 //! Reading it costs two small files; it is not for hot paths.
 
 use std::time::Duration;
 use std::{fs, io};
 
-/// What one process has used since it started.
+/// The resources that one process has used since it started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProcessUsage {
     /// Processor time in user mode, over all threads, also ended ones.
@@ -28,7 +28,7 @@ pub fn process_usage(pid: u32) -> io::Result<ProcessUsage> {
     })
 }
 
-/// How many bytes process `pid` has caused to be written to storage (proc_pid_io(5), `write_bytes`): direct writes at once,
+/// The bytes that process `pid` has caused to be written to storage (proc_pid_io(5), `write_bytes`): direct writes at once,
 /// others when they make a page of the page cache dirty. `NotFound` if there is no such process, `PermissionDenied` if it is another
 /// user's.
 pub fn written_bytes(pid: u32) -> io::Result<u64> {
@@ -42,7 +42,7 @@ pub fn written_bytes(pid: u32) -> io::Result<u64> {
     })
 }
 
-/// Whether this process was told to live on when its terminal goes away, as `nohup` does (proc_pid_status(5), `SigIgn`).
+/// Says whether this process was told to live on when its terminal goes away, as `nohup` does (proc_pid_status(5), `SigIgn`).
 pub fn ignores_hangup() -> io::Result<bool> {
     let text = fs::read_to_string("/proc/self/status")?;
     let mask = text.lines().find_map(|line| line.strip_prefix("SigIgn:"));

@@ -90,12 +90,12 @@ impl BatchMemory {
         }
     }
 
-    /// How much memory it is.
+    /// The size of the memory.
     pub fn bytes(&self) -> usize {
         round_up_to_block(self.request_end)
     }
 
-    /// How much of the request is missing.
+    /// The number of bytes of the request that are missing.
     pub fn missing(&self) -> usize {
         self.request_end - self.buffer.len()
     }
@@ -141,7 +141,7 @@ impl BatchMemory {
     pub(crate) fn into_padded_frame(mut self) -> Bytes {
         let end = self.frame_start + self.padded_bytes();
         let unpadded_end = self.batch_start() + self.batch_bytes;
-        // What follows the batch in its request goes; what is missing for a whole block comes.
+        // The rest of the request behind the batch goes; the bytes that a whole block lacks come.
         let overwritten = self.buffer.len().min(end);
         self.buffer[unpadded_end..overwritten].fill(0);
         self.buffer.put_bytes(0, end - overwritten);

@@ -21,7 +21,7 @@ use crate::segment::{
 use crate::store::{Replay, recover};
 use crate::witness::Witness;
 
-/// How far a check has come.
+/// The progress of a check.
 #[derive(Debug, Clone, Copy)]
 pub struct CheckProgress<'a> {
     /// The file that was checked last.
@@ -32,7 +32,7 @@ pub struct CheckProgress<'a> {
     pub bytes_total: u64,
 }
 
-/// What a check found.
+/// The findings of a check.
 #[derive(Debug, Default)]
 pub struct CheckReport {
     /// Frames that recovery would replay; of a damaged journal, those that are whole.
@@ -58,7 +58,7 @@ pub struct CheckReport {
     /// Files that nothing refers to, left behind by a crash. They do no harm: layout removes them as it comes by, and what a
     /// compaction left goes soon after a node's start.
     pub orphans: Vec<String>,
-    /// How far other nodes' journals were durable, as far as this one knows.
+    /// Witnesses of other nodes' journals, one for each of these.
     pub witnesses: Vec<Witness>,
     /// The partitions that may have a directory: for `stray_directories`.
     pub known: BTreeSet<PartitionId>,
@@ -67,7 +67,7 @@ pub struct CheckReport {
 }
 
 impl CheckReport {
-    /// Whether nothing is wrong.
+    /// Says whether nothing is wrong.
     pub fn is_sound(&self) -> bool {
         self.faults.is_empty()
     }
@@ -117,7 +117,7 @@ pub fn check(
     Ok(check.report)
 }
 
-/// What is in the directory of all partitions and belongs to none of those that are `known`: those of all journals. Blocks.
+/// Names in the directory of all partitions that belong to none of those that are `known`: those of all journals. Blocks.
 ///
 /// # Errors
 /// The disk's.
@@ -271,7 +271,7 @@ impl Check<'_> {
     }
 }
 
-/// How many batches an entry of the journal has: one, or none if it says something else of its partition.
+/// The number of batches of an entry of the journal: one, or none if it says something else of its partition.
 fn check_entry(partition: PartitionId, payload: &[u8]) -> Result<u64, String> {
     if payload.is_empty() {
         return Ok(0);

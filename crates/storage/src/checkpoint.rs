@@ -78,7 +78,7 @@ pub(crate) struct Checkpoint {
     pub(crate) replay: ReplayStart,
     pub(crate) partitions: Vec<PartitionCheckpoint>,
     pub(crate) removals: Vec<Removal>,
-    /// What the journal said of other nodes' journals, one for each of them, in ascending order.
+    /// Those that the journal had, one for each journal of another node, in ascending order.
     pub(crate) witnesses: Vec<Witness>,
 }
 

@@ -27,7 +27,7 @@ const REFLECTED_POLYNOMIAL: u64 = 0x9a6c_9329_ac4b_c9b5;
 /// The one bit (8 × byte + bit, least significant first) of the last `length` bytes under a checksum that makes a
 /// `difference` between the stored and the computed one; `None` if no single bit does.
 pub(crate) fn turned_bit(difference: u64, length: usize) -> Option<u64> {
-    // What the very last bit (the highest of the last byte) makes; each bit before it, one step of the division more.
+    // The difference that the very last bit (the highest of the last byte) makes; each bit before it, one step of the division more.
     let mut made = REFLECTED_POLYNOMIAL;
     for bit in (0..8 * length as u64).rev() {
         if made == difference {

@@ -40,14 +40,14 @@ pub(crate) struct Cleaned {
     pub(crate) until: i64,
     /// Wall time when it ended.
     pub(crate) at_ms: i64,
-    /// How many of its tombstones are still there; those that were trimmed since are counted.
+    /// The number of its tombstones that are still there; those that were trimmed since are counted.
     pub(crate) tombstones: u64,
 }
 
 /// More passes than this are not told apart: their tombstones wait for the later time.
 const CLEANED_MAX: usize = 256;
 
-/// What is to be remembered after a pass up to `until`, in which so many tombstones of each earlier pass, and of this one,
+/// Returns the passes to remember after one up to `until`, in which so many tombstones of each earlier pass, and of this one,
 /// stayed. Of an earlier pass that reached further it has not seen all.
 pub(crate) fn remember(earlier: &[Cleaned], tombstones: &[u64], until: i64, at_ms: i64) -> Vec<Cleaned> {
     assert!(

@@ -1,4 +1,4 @@
-//! What can be wrong with stored bytes. Each names the file; none is ever skipped over in silence.
+//! Faults of stored bytes. Each names the file; none is ever skipped over in silence.
 
 use std::{fmt, io};
 
@@ -8,11 +8,11 @@ pub enum Fault {
     /// The disk failed.
     #[error("{doing} {file} failed: {error}")]
     Disk {
-        /// What it was asked to do.
+        /// The call that failed.
         doing: Doing,
         /// The file.
         file: String,
-        /// What the disk said.
+        /// The disk's error.
         #[source]
         error: io::Error,
     },
@@ -23,7 +23,7 @@ pub enum Fault {
         file: String,
         /// Where in it.
         position: u64,
-        /// What is wrong.
+        /// The fault.
         what: String,
     },
     /// The file was written by a version of ropewalk that this one cannot read.
@@ -38,7 +38,7 @@ pub enum Fault {
     },
 }
 
-/// What to do with a file or a directory of another version than the `known` one.
+/// The remedy for a file or a directory of another version than the `known` one.
 pub(crate) fn remedy(version: u32, known: u32) -> String {
     match version < known {
         true => format!(
@@ -70,7 +70,7 @@ impl Fault {
     }
 }
 
-/// What the disk was asked to do when it failed.
+/// A call on the disk that failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Doing {
     /// Opening a file that should be there.
@@ -101,7 +101,7 @@ impl fmt::Display for Doing {
 }
 
 impl Doing {
-    /// What the disk said to it.
+    /// The failure of this call with the disk's error.
     pub(crate) fn failed(self, error: io::Error) -> Failed {
         Failed { doing: self, error }
     }

@@ -26,7 +26,7 @@ const IMPORTS: &str = "imports";
 /// Far more than any segment has.
 const SEGMENT_BYTES_MAX: u64 = 1 << 40;
 
-/// What a node says of a complete segment when it offers it to another.
+/// A complete segment as one node offers it to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SegmentOffer {
     /// The first offset.
@@ -35,11 +35,11 @@ pub struct SegmentOffer {
     pub next: Offset,
     /// The file's bytes that count: whole blocks.
     pub bytes: u64,
-    /// How often it was compacted.
+    /// The number of its compactions.
     pub generation: u32,
     /// Offsets may be missing in it.
     pub sparse: bool,
-    /// How many transactions its index lists as aborted.
+    /// The number of transactions that its index lists as aborted.
     pub aborted: u32,
     /// The greatest timestamp in it.
     pub max_timestamp_ms: i64,
@@ -118,7 +118,7 @@ pub enum ImportError {
     NoPiece {
         /// Where they would stand.
         position: u64,
-        /// How many.
+        /// Their number.
         bytes: usize,
         /// The size that was offered.
         end: u64,
@@ -216,7 +216,7 @@ impl Import {
     /// Checks everything that was received, and makes it durable. Blocks.
     ///
     /// # Errors
-    /// What is wrong with it, or the disk's; it is removed then.
+    /// Its fault, or the disk's; it is removed then.
     pub fn finish(self) -> Result<ImportedFile, ImportError> {
         match self.settle() {
             Ok(last_writer) => Ok(ImportedFile {

@@ -1,4 +1,4 @@
-//! What is in the files, line by line, for a person who looks into them. Reads only; no store may be open on them.
+//! The content of the files, line by line, for a person who looks into them. Reads only; no store may be open on them.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -29,7 +29,7 @@ pub struct FrameListing {
     pub frame: u64,
     /// Its size in bytes, padding included.
     pub bytes: u32,
-    /// What it holds.
+    /// Its entries.
     pub entries: Vec<EntryListing>,
 }
 
@@ -90,7 +90,7 @@ pub enum EntryListing {
         /// at this offset.
         first: Offset,
     },
-    /// How far another node's journal was durable.
+    /// A journal of another node was durable up to a frame.
     Witness(Witness),
 }
 
@@ -127,7 +127,7 @@ pub struct SegmentListing {
     pub bytes: u64,
     /// Complete: never written again.
     pub sealed: bool,
-    /// How often it was compacted.
+    /// The number of its compactions.
     pub compactions: u32,
     /// Offsets may be missing in it.
     pub sparse: bool,
@@ -158,7 +158,7 @@ pub struct ChunkListing {
     pub max_timestamp_ms: i64,
     /// The least timestamp in it, if that is known.
     pub min_timestamp_ms: Option<i64>,
-    /// How many records it holds, if that is known.
+    /// The number of its records, if that is known.
     pub records: Option<u32>,
     /// CRC-64/NVME of its identity and its bytes.
     pub checksum: u64,

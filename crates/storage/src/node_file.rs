@@ -25,7 +25,7 @@ const KEYS: [&str; 6] = [
 /// Where no incarnation was proposed yet.
 const NO_INCARNATION: i64 = -1;
 const BYTES_MAX: usize = 64 << 10;
-/// What the file system itself has in the root of a volume (ext4).
+/// The directory that a file system itself makes in the root of a volume (ext4).
 const LOST_AND_FOUND: &str = "lost+found";
 
 /// Whose directory it is.
@@ -39,12 +39,12 @@ pub struct NodeIdentity {
     pub node: i32,
     /// The last incarnation that the node proposed of itself; none has been proposed while a node is a cluster of one.
     pub last_incarnation: Option<u64>,
-    /// How many journals it has. Fixed: partitions are spread over them by number.
+    /// The number of its journals. Fixed: partitions are spread over them by number.
     pub journals: usize,
 }
 
 impl NodeIdentity {
-    /// What the bytes of each journal are checked against.
+    /// The identities that the bytes of each journal are checked against.
     pub fn journal_identities(&self) -> impl Iterator<Item = JournalIdentity> + use<> {
         let NodeIdentity {
             cluster,
@@ -137,7 +137,7 @@ pub enum DirectoryError {
         directory: String,
         /// Whose it is.
         stored: i32,
-        /// Who wants it.
+        /// The configured node.
         configured: i32,
     },
     /// The file is damaged.
@@ -153,7 +153,7 @@ pub enum DirectoryError {
     Disk {
         /// The directory.
         directory: String,
-        /// What the disk said.
+        /// The disk's error.
         #[source]
         error: io::Error,
     },

@@ -1,11 +1,11 @@
-//! What the store keeps in memory of one partition: where its batches are, from the oldest segment to the staged end.
+//! One partition as the store has it in memory: where its batches are, from the oldest segment to the staged end.
 //!
 //! ```text
 //!   log_start            laid_out      committed      next
 //!      |---- segments ------|------ journal only -------|
 //!                    |------- tail: batches with a frame -------|     (some may already be in segments)
 //! ```
-//! What is not committed may be cut off; so it is never in a segment.
+//! Batches that are not committed may be cut off; so they are never in a segment.
 //!
 //! Offsets here are plain `i64`: this is below the boundary where `Offset` gives them their type.
 
@@ -157,7 +157,7 @@ impl PartitionLog {
     /// Cuts off what lies at `first` and above, by an entry in that frame.
     ///
     /// # Errors
-    /// What stands in the way: nothing has changed then.
+    /// The obstacle: nothing has changed then.
     pub(crate) fn cut(&mut self, first: i64, frame: u64) -> Result<(), String> {
         let kept = self.tail.partition_point(|batch| batch.first < first);
         let reaches = self
@@ -268,7 +268,7 @@ impl PartitionLog {
         (index < self.segments.len()).then_some(index)
     }
 
-    /// Whether this is one of its segments still.
+    /// Says whether this is one of its segments still.
     pub(crate) fn has_segment(&self, name: SegmentName) -> bool {
         let index = self
             .segments
@@ -278,12 +278,12 @@ impl PartitionLog {
             .is_some_and(|segment| segment.name() == name)
     }
 
-    /// Whether a file of this name is one of its segments, or may come to be one by layout.
+    /// Says whether a file of this name is one of its segments, or may come to be one by layout.
     pub(crate) fn may_hold(&self, name: SegmentName) -> bool {
         self.has_segment(name) || name.first >= self.laid_out
     }
 
-    /// Whether some batches are in the journal only.
+    /// Says whether some batches are in the journal only.
     pub(crate) fn needs_layout(&self) -> bool {
         self.laid_out < self.next
     }

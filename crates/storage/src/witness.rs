@@ -1,4 +1,4 @@
-//! How far the journals of other nodes were durable. The journal notes it as they say so, and each checkpoint has all of it, since
+//! Witnesses of other nodes' journals: how far they were durable. The journal notes each as it comes, and each checkpoint has all, since
 //! the journal's files are used again.
 //!
 //! A node that comes back with less than it has acknowledged has lost something, and only others can tell.
@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use crate::checksum::DirectoryId;
 
-/// How far a journal of another node was durable once, as that node has acknowledged to this one.
+/// The last frame of another node's journal that was durable once, as that node has acknowledged to this one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Witness {
     /// The node.
@@ -35,7 +35,7 @@ impl Witness {
     }
 }
 
-/// What is known of the journals of other nodes: of each the greatest frame that was durable.
+/// Knowledge of the journals of other nodes: of each the greatest frame that was durable.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Witnesses {
     frames: BTreeMap<WitnessedJournal, u64>,

@@ -1,4 +1,4 @@
-//! How much memory and time the compaction of many bytes takes, on a real file system. For figures, so it is not part of a
+//! Memory and time that the compaction of many bytes takes, on a real file system. For figures, so it is not part of a
 //! usual run: `cargo test --release -p storage --test compaction_memory -- --ignored --nocapture`.
 
 use std::sync::Arc;
@@ -41,7 +41,7 @@ const RECORDS: i64 = 200;
 const VALUE_BYTES: usize = 1_000;
 /// The bytes that are appended, unless this says otherwise in MiB.
 const MIB: &str = "ROPEWALK_COMPACT_MIB";
-/// What a pass may add to the process's memory.
+/// The most that a pass may add to the process's memory.
 const MEMORY_MAX: u64 = 128 << 20;
 
 /// A batch of records of `keys` different keys.

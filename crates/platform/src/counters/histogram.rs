@@ -1,4 +1,4 @@
-//! How long things took, counted in buckets: a core's answers, a journal's flushes.
+//! Durations, counted in buckets: of a core's answers, of a journal's flushes.
 //!
 //! Beside the record's way, and owned by one core's thread as every counter is. Recording must stay cheap: it reads no
 //! clock (who records has both moments already), allocates nothing and waits for nothing.
@@ -58,7 +58,7 @@ impl Histogram {
         self.sum.set(self.sum.get().saturating_add(took));
     }
 
-    /// What was counted up to now.
+    /// The counts up to now.
     pub fn figures(&self) -> HistogramFigures {
         HistogramFigures {
             counts: std::array::from_fn(|bucket| self.counts[bucket].get()),
@@ -67,7 +67,7 @@ impl Histogram {
     }
 }
 
-/// What a histogram had counted at some moment.
+/// The counts of a histogram at some moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct HistogramFigures {
     counts: [u64; BUCKETS],
@@ -75,12 +75,12 @@ pub struct HistogramFigures {
 }
 
 impl HistogramFigures {
-    /// How many there were.
+    /// The number of durations.
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    /// How long they took together.
+    /// The sum of all durations.
     pub fn sum(&self) -> Duration {
         self.sum
     }

@@ -159,7 +159,7 @@ fn probe_at(path: &Path) -> io::Result<()> {
     file.read(0, BLOCK_BYTES).map(|_| ())
 }
 
-/// Whether a name in the root is that of a file of our own beside the tree.
+/// Says whether a name in the root is that of a file of our own beside the tree.
 fn is_beside_tree(name: &str) -> bool {
     let process = name.strip_prefix(PROBE_PREFIX);
     let is_probe = process.is_some_and(|process| process.bytes().all(|byte| byte.is_ascii_digit()));

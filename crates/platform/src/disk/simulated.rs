@@ -72,7 +72,7 @@ impl SimulatedDisk {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    // What happened.
+    // The operations so far.
 
     /// The operations recorded so far (since `forget_operations`), oldest first. A rename or a `replace` shows as its steps.
     pub fn operations(&self) -> Vec<Operation> {
@@ -83,7 +83,7 @@ impl SimulatedDisk {
             .collect()
     }
 
-    /// How many operations there have been since the disk was made. Noted when something is acknowledged, it says from which
+    /// The number of operations since the disk was made. Noted when something is acknowledged, it says from which
     /// `CrashPoint::completed` on that something must be there.
     pub fn operation_count(&self) -> u64 {
         self.state().operation_count()
@@ -148,7 +148,7 @@ impl SimulatedDisk {
         )
     }
 
-    /// Whether the operation running at a crash may be torn inside its blocks, at sectors of 512 bytes. Off at first.
+    /// Lets the operation running at a crash be torn inside its blocks, at sectors of 512 bytes, or not. Off at first.
     pub fn set_sector_tears(&self, allowed: bool) {
         self.state().sector_tears = allowed;
     }
@@ -165,12 +165,12 @@ impl SimulatedDisk {
         self.state().faults.fail_when(Box::new(planner));
     }
 
-    /// Whether calls that only look are counted and can fail. Off at first.
+    /// Has calls that only look counted, so that they can fail, or not. Off at first.
     pub fn count_reads(&self, counted: bool) {
         self.state().faults.counts_reads = counted;
     }
 
-    /// How many calls have been counted.
+    /// The number of calls that were counted.
     pub fn call_count(&self) -> u64 {
         self.state().faults.calls
     }

@@ -106,7 +106,7 @@ impl CutBuffer {
         self.capacity - self.end
     }
 
-    /// How much was appended since the last cut.
+    /// The number of bytes that were appended since the last cut.
     pub fn len(&self) -> usize {
         self.end - self.begin
     }
@@ -116,7 +116,7 @@ impl CutBuffer {
         self.len() == 0
     }
 
-    /// What was appended since the last cut.
+    /// The bytes that were appended since the last cut.
     pub fn as_slice(&self) -> &[u8] {
         // SAFETY: begin..end lies within the allocation, has been written, and is no piece's.
         unsafe { std::slice::from_raw_parts(self.lent.start.as_ptr().add(self.begin), self.len()) }

@@ -3,7 +3,7 @@
 //! For measurements that read here and there in a table while the caches are full of other things. A hint only: it changes no
 //! bytes, and where a processor has no such hint it does nothing.
 
-/// What a cache loads at once.
+/// The bytes that a cache loads at once.
 const LINE_BYTES: usize = 64;
 
 /// Asks for `bytes` to be in the nearest cache soon. Costs an instruction for each 64 bytes, so name few of them.

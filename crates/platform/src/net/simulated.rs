@@ -24,7 +24,7 @@ use crate::random::SeededRandom;
 const HELD_BYTES_MAX: usize = 256 << 10;
 /// Ports that are given to those who connect, or who bind port 0.
 const FIRST_FREE_PORT: u16 = 40_000;
-/// How long nobody's answer to a connection that is being made is waited for.
+/// The longest wait for an answer to a connection that is being made.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
 
 /// A network of hosts. Clones are the same network.
@@ -186,7 +186,7 @@ impl SimulatedNet {
             wake(&mut to_host.writing);
             lock(&from_host.0).into_nothing = true;
         }
-        // Who waits to be let in there is dropped without the lock: a dropped end takes it.
+        // Connections that wait to be let in there are dropped without the lock: a dropped end takes it.
         drop(state);
         drop::<BTreeMap<_, _>>(gone);
     }

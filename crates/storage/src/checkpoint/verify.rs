@@ -1,4 +1,4 @@
-//! Whether a checkpoint is one that a store can have written, checked before anything is built on it.
+//! Checks that a checkpoint is one that a store can have written, before anything is built on it.
 //!
 //! Its checksum says only that these bytes were meant. What contradicts itself (a mistake of an earlier version, or
 //! somebody's own) is damage like any other: the store behind this relies on all that is said here.
@@ -21,7 +21,7 @@ const NUMBER_MAX: u32 = u32::MAX / 2;
 const REACH_MAX: u64 = i64::MAX as u64;
 
 impl Checkpoint {
-    /// What is wrong with it, if anything is. What only the journal can tell (where logs end, which partitions were
+    /// Looks for a contradiction in it. Things that only the journal can tell (where logs end, which partitions were
     /// deleted) is for the recovery to compare.
     pub(super) fn verify(&self) -> Result<(), String> {
         verify_replay(&self.replay)?;

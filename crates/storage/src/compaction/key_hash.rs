@@ -16,7 +16,7 @@ pub(crate) struct KeyHash {
     v1: u64,
     v2: u64,
     v3: u64,
-    /// What does not fill a word yet; how much that is, the length tells.
+    /// Bytes that do not fill a word yet; the length tells their number.
     waiting: [u8; 8],
     length: usize,
 }
@@ -62,7 +62,7 @@ impl KeyHash {
     /// The 128 bits.
     pub(super) fn finish(&self) -> [u64; 2] {
         let mut state = self.clone();
-        // What is left, and the length's lowest byte on top.
+        // The rest, and the length's lowest byte on top.
         let mut last = [0; 8];
         let left = self.length % 8;
         last[..left].copy_from_slice(&self.waiting[..left]);

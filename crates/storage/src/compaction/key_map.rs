@@ -33,7 +33,7 @@ impl KeyMap {
         }
     }
 
-    /// What a key is to be shown to, to ask for it here.
+    /// The hash that a key is to be shown to, to ask for it here.
     pub(super) fn empty_hash(&self) -> &KeyHash {
         &self.empty
     }
@@ -63,7 +63,7 @@ impl KeyMap {
         place.checked_sub(1).map(|offset| offset as i64)
     }
 
-    /// How many keys it has.
+    /// The number of its keys.
     pub(super) fn len(&self) -> usize {
         self.used
     }

@@ -24,10 +24,10 @@ use crate::checksum::JournalIdentity;
 use crate::fault::Fault;
 use crate::segment::{Segment, SegmentName};
 
-/// How much one step reads before it gives others a turn. A run that is written meanwhile comes on top.
+/// Bytes that one step reads before it gives others a turn. A run that is written meanwhile comes on top.
 const STEP_BYTES: u64 = 512 << 10;
 
-/// What a pass may touch.
+/// The reach of a pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Reach {
     pub(crate) log_start: i64,
@@ -59,7 +59,7 @@ pub(crate) struct Pass {
 }
 
 enum Stage {
-    /// What passes before this one left unfinished is to be removed.
+    /// Files that earlier passes left unfinished are to be removed.
     Sweeping,
     /// The keys of the dirty part are taken note of.
     Mapping(Source),
@@ -70,7 +70,7 @@ enum Stage {
     Writing(Box<Writing>),
 }
 
-/// What a pass works with, beside segments and their reach.
+/// The means of a pass, beside segments and their reach.
 pub(crate) struct Means {
     pub(crate) limits: Limits,
     pub(crate) hash_key: [u64; 2],
@@ -316,7 +316,7 @@ impl Pass {
         Ok(CompactionStep::More)
     }
 
-    /// Whether anything of a portion goes. Counts the tombstones that stay.
+    /// Says whether anything of a portion goes. Counts the tombstones that stay.
     fn anything_goes(&mut self, portion: &Portion) -> Result<bool, Fault> {
         let (judge, tombstones) = (&self.judge, &mut self.tombstones_of_group);
         for content in &portion.contents {

@@ -6,7 +6,7 @@ use super::{Cleaned, Pass};
 use crate::fault::Fault;
 use crate::segment::{Segment, SegmentName};
 
-/// What a group came to.
+/// The outcome of a group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Rewritten {
     /// The segments that were read.
@@ -17,7 +17,7 @@ pub(crate) struct Rewritten {
     pub(crate) tombstones_removed: u64,
 }
 
-/// How a step ended.
+/// The end of a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum CompactionStep {
     /// There is more to do.
@@ -26,13 +26,13 @@ pub(crate) enum CompactionStep {
     Rewritten(Rewritten),
     /// Everything is done: this is to be remembered.
     Done(Vec<Cleaned>),
-    /// What others left is removed, and nothing else was asked for.
+    /// The files that others left are removed, and nothing else was asked for.
     Swept,
     /// The next run has so many bytes, and with it the disk would not keep its reserve. What was written of its segment is gone.
     NoRoom { bytes: u64 },
 }
 
-/// What a step did.
+/// The work that a step did.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StepResult {
     pub(crate) step: CompactionStep,

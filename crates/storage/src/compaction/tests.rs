@@ -1,4 +1,4 @@
-//! What is remembered of passes.
+//! Tests of what is remembered of passes.
 
 use super::*;
 

@@ -14,7 +14,7 @@ use super::Cleaned;
 use super::key_hash::KeyHash;
 use super::key_map::KeyMap;
 
-/// What becomes of a record.
+/// The fate of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
     Stays,
@@ -34,7 +34,7 @@ impl Verdict {
     }
 }
 
-/// What the records of a pass are judged by.
+/// The rules by which the records of a pass are judged.
 pub(super) struct Judge {
     pub(super) map: KeyMap,
     /// Records from here on are not in the map.

@@ -15,7 +15,7 @@ pub(super) struct Writing {
     counts: Rewritten,
 }
 
-/// What stays, and what may be unpacked to find out.
+/// The records that stay, and the limits for unpacking to find out.
 pub(super) struct Rules<'a> {
     pub(super) judge: &'a Judge,
     pub(super) limits: &'a Limits,
@@ -82,7 +82,7 @@ impl Writing {
         Ok(())
     }
 
-    /// What stays of a batch, if anything does.
+    /// The rest of a batch, if anything stays of it.
     fn what_stays(
         &mut self,
         header: &BatchHeader,

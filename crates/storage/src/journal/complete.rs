@@ -1,4 +1,4 @@
-//! What layout asks of the journal about whole files: which are complete, and which look like one partition's.
+//! Layout's questions about whole files of the journal: which are complete, and which look like one partition's.
 
 use record::PartitionId;
 
@@ -15,7 +15,7 @@ pub(crate) struct CompleteFile {
     pub(crate) file_bytes: u64,
     /// The partition that most of it belongs to, if one does and the file was written since the start.
     pub(crate) majority: Option<PartitionId>,
-    /// Whether others have a part in it, if one does.
+    /// Others have a part in it, too, if one does.
     pub(crate) is_shared: bool,
     /// Its first frame.
     pub(crate) frames_begin: u64,
@@ -37,7 +37,7 @@ impl Journal {
         self.first_frame_from(record.location.file_sequence)
     }
 
-    /// Whether entries of so many bytes have a place now as one frame.
+    /// Says whether entries of so many bytes have a place now as one frame.
     pub(crate) fn has_place_together(&self, bytes: u64) -> bool {
         let frame_bytes = round_up_to_block(FRAME_HEADER_BYTES + bytes as usize) as u64;
         let pending_bytes = round_up_to_block(self.slab.filled()) as u64;
@@ -46,7 +46,7 @@ impl Journal {
             && self.files.has_place_after(pending_bytes, frame_bytes, reserve)
     }
 
-    /// Whether a checkpoint that has recovery begin with `frame` would free a file.
+    /// Says whether a checkpoint that has recovery begin with `frame` would free a file.
     pub(crate) fn holds_file_before(&self, frame: u64) -> bool {
         self.files.oldest() < self.replay_start(frame).file_sequence
     }
@@ -83,7 +83,7 @@ impl Journal {
         self.complete_file(frame, before_frame).filter(|_| is_forgotten)
     }
 
-    /// Whether the journal still has that file: its frames are not all released.
+    /// Says whether the journal still has that file: its frames are not all released.
     pub(crate) fn has_file(&self, sequence: u64) -> bool {
         self.files.is_used(sequence)
     }

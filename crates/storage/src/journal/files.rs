@@ -39,7 +39,7 @@ pub struct JournalFile {
     pub(crate) file_bytes: u64,
     /// The partition that most of its bytes belong to, if one does, since it takes no more frames; not known after a start.
     pub(crate) majority: Option<PartitionId>,
-    /// Whether others have bytes in it as well; not known likewise.
+    /// Others have bytes in it as well; not known likewise.
     pub(crate) is_shared: bool,
 }
 
@@ -59,7 +59,7 @@ pub(crate) fn file_name(number: u32) -> String {
     format!("{number:06}.{COMPLETE}")
 }
 
-/// What recovery found: files in use (the last one is written on at `position`), and files to be reused.
+/// The files that recovery found: those in use (the last one is written on at `position`), and those to be reused.
 #[derive(Default)]
 pub(crate) struct FoundFiles {
     pub(crate) used: Vec<JournalFile>,
@@ -216,7 +216,7 @@ impl Files {
         (active.sequence, self.position)
     }
 
-    /// Whether a frame of `total_bytes` has a place now.
+    /// Says whether a frame of `total_bytes` has a place now.
     pub(super) fn has_place(&self, total_bytes: u64, reserve: Reserve) -> bool {
         self.has_place_after(0, total_bytes, reserve)
     }
@@ -240,7 +240,7 @@ impl Files {
         self.written.store(u64::MAX, Ordering::Relaxed);
     }
 
-    /// Whether the next file is being prepared.
+    /// Says whether the next file is being prepared.
     pub(super) fn is_preparing(&self) -> bool {
         self.preparing
     }
@@ -274,7 +274,7 @@ impl Files {
             .sequence
     }
 
-    /// Whether a file holds frames that are not released.
+    /// Says whether a file holds frames that are not released.
     pub(super) fn is_used(&self, sequence: u64) -> bool {
         self.used.iter().any(|file| file.sequence == sequence)
     }
@@ -379,14 +379,14 @@ impl Files {
         Ok(())
     }
 
-    /// Whether the journal may have so many more files than it has on the disk.
+    /// Says whether the journal may have so many more files than it has on the disk.
     pub(super) fn has_room_for(&self, more: usize) -> bool {
         let at_hand = self.used.len() + self.ready.len() + usize::from(self.preparing);
         at_hand + self.free.len() + self.unfit.len() + more <= self.sizes.files_max
             || planted(Bug::JournalOutgrown)
     }
 
-    /// Whether a file of that size could be one of the journal's.
+    /// Says whether a file of that size could be one of the journal's.
     pub(super) fn fits(&self, file_bytes: u64) -> bool {
         file_bytes == self.sizes.file_bytes
     }

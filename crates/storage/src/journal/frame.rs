@@ -156,13 +156,13 @@ impl FrameHeader {
         })
     }
 
-    /// Whether `body` is the body that this header was written for.
+    /// Says whether `body` is the body that this header was written for.
     pub(crate) fn body_holds(&self, body: &[u8], identity: &FrameIdentity) -> bool {
         let holds = body.len() == self.body_bytes as usize && self.body_difference(body, identity) == 0;
         holds || planted(Bug::FrameChecksumIgnored)
     }
 
-    /// How the checksum of `body` differs from the one that this header was written with.
+    /// The difference between the checksum of `body` and the one that this header was written with.
     pub(crate) fn body_difference(&self, body: &[u8], identity: &FrameIdentity) -> u64 {
         let mut history = [0u8; 16];
         history[..8].copy_from_slice(&self.file_sequence.to_le_bytes());
@@ -192,7 +192,7 @@ impl FrameHeader {
     }
 }
 
-/// What an entry does to its partition.
+/// The effect of an entry on its partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EntryKind {
     /// Appends the record batch that is its payload at `first`, up to `next`. Offsets may be missing before the batch's own first
@@ -227,7 +227,7 @@ impl EntryKind {
         (EntryKind::AbortBatch, 8),
     ];
 
-    /// Whether the payload is a record batch. All other kinds have none.
+    /// Says whether the payload is a record batch. All other kinds have none.
     pub(crate) fn is_batch(self) -> bool {
         matches!(self, EntryKind::Batch | EntryKind::AbortBatch)
     }
@@ -283,7 +283,7 @@ impl EntryHeader {
         EntryHeader::bare(EntryKind::Witness, partition, Epoch(witness.node), frame)
     }
 
-    /// What an entry of that kind says.
+    /// The witness that an entry of that kind is.
     pub(crate) fn witness(&self) -> Witness {
         Witness {
             node: self.epoch.0,
@@ -324,7 +324,7 @@ impl EntryHeader {
     /// Reads the entry at the start of `bytes`.
     ///
     /// # Errors
-    /// What is wrong with it: it is cut short, or says what this version does not know.
+    /// Its fault: it is cut short, or says what this version does not know.
     pub(crate) fn decode(bytes: &[u8]) -> Result<EntryHeader, String> {
         if bytes.len() < ENTRY_HEADER_BYTES {
             return Err(format!("an entry has {} bytes", bytes.len()));
@@ -362,7 +362,7 @@ impl EntryHeader {
         }
     }
 
-    /// Whether the fields are those that an entry of its kind can have.
+    /// Says whether the fields are those that an entry of its kind can have.
     fn agrees_with_kind(&self) -> bool {
         let EntryHeader {
             epoch, first, next, ..
@@ -402,7 +402,7 @@ pub(crate) struct Entry {
 /// The entries of a frame whose checksums held.
 ///
 /// # Errors
-/// What is wrong with the first that is not an entry, or that the body does not consist of exactly `entry_count`; or the header
+/// The fault of the first that is not an entry, or that the body does not consist of exactly `entry_count`; or the header
 /// says what this version does not know.
 pub(crate) fn entries(header: &FrameHeader, body: &[u8]) -> Result<Vec<Entry>, String> {
     if header.has_unknown {

@@ -43,7 +43,7 @@ impl Majority {
         self.is_shared |= *self.first.get_or_insert(partition) != partition;
     }
 
-    /// Whether bytes of several partitions were counted.
+    /// Says whether bytes of several partitions were counted.
     pub(super) fn is_shared(&self) -> bool {
         self.is_shared
     }

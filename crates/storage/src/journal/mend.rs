@@ -19,7 +19,7 @@ pub(super) fn mend_header(block: &[u8], identity: &FrameIdentity) -> Option<Fram
     FrameHeader::decode(&header, identity)
 }
 
-/// What the whole `frame` was before one of its bits turned; `None` if no single bit explains it.
+/// The whole `frame` as it was before one of its bits turned; `None` if no single bit explains it.
 pub(super) fn mend(frame: &Bytes, identity: &FrameIdentity) -> Option<(FrameHeader, Bytes)> {
     let header = mend_header(frame, identity)?;
     let mut mended = BytesMut::from(&frame[..]);

@@ -72,7 +72,7 @@ pub enum StageError {
     TooLarge {
         /// The entry's size.
         bytes: usize,
-        /// What an empty journal file can take.
+        /// The most that an empty journal file can take.
         file_bytes: u64,
     },
 }
@@ -338,7 +338,7 @@ impl Journal {
         self.files.hurry_preparation();
     }
 
-    /// Whether a preparation is on its way.
+    /// Says whether a preparation is on its way.
     pub(crate) fn is_preparing(&self) -> bool {
         self.files.is_preparing()
     }

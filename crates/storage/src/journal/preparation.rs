@@ -20,7 +20,7 @@ use crate::checksum::JournalIdentity;
 /// The extension of a file that is being filled; it counts for nothing.
 const PREPARING: &str = "preparing";
 
-/// What is filled should be ahead of what is written to the file before by this part of a file. While it is, filling rests between
+/// Filling should be ahead of the writes to the file before by this part of a file. While it is, it rests between
 /// its writes, and takes a fifth of the time until the file is full.
 const LEAD_PART: u64 = 4;
 /// So many times as long as its last write took: flushes hardly wait for it then.
@@ -42,7 +42,7 @@ pub struct PrepareFile {
     pub(super) header: FileHeader,
     pub(super) name: String,
     pub(super) existing: Option<JournalFile>,
-    /// How far the file before it is written; further than any file is long once this one is wanted now.
+    /// The end of what is written to the file before it; beyond the end of any file once this one is wanted now.
     pub(super) written: Arc<AtomicU64>,
 }
 
@@ -66,7 +66,7 @@ impl PrepareFile {
         })
     }
 
-    /// Whether the file is wanted now.
+    /// Says whether the file is wanted now.
     #[cfg(test)]
     pub(crate) fn is_hurried(&self) -> bool {
         self.written.load(Ordering::Relaxed) == u64::MAX
@@ -114,7 +114,7 @@ impl PrepareFile {
             Ok(file)
         };
         self.fill(&aside, pace).and_then(named).inspect_err(|_| {
-            // What could not be completed must not take the space that a full disk is short of.
+            // A file that could not be completed must not take the space that a full disk is short of.
             let _ = self.disk.remove(&aside);
             let _ = self.disk.remove(&path);
         })
@@ -129,7 +129,7 @@ impl PrepareFile {
     }
 }
 
-/// How long filling rests after a write that took so long, if it goes on.
+/// The rest that filling takes after a write that took so long, if it goes on.
 fn pace(filled: u64, written: u64, file_bytes: u64, took: Duration) -> ControlFlow<(), Duration> {
     let is_behind = written >= filled + file_bytes / LAG_PART;
     if is_behind && written >= file_bytes - file_bytes / LEFT_PART {

@@ -109,7 +109,7 @@ impl FrameBatches {
         ranges.map(|(start, length)| frame.slice(*start as usize..(start + length) as usize))
     }
 
-    /// Whether most of the frame is other batches than these.
+    /// Says whether most of the frame is other batches than these.
     pub(crate) fn are_the_lesser_part(&self) -> bool {
         let bytes: u64 = self.ranges.iter().map(|(_, length)| u64::from(*length)).sum();
         bytes < u64::from(self.location.total_bytes) / SHARED_PART as u64
@@ -153,7 +153,7 @@ fn copy(batches: &mut [Bytes]) {
     }
 }
 
-/// How many of the first frames stand one behind the other and are not too much to read together: one at least, if there is one.
+/// The number of first frames that stand one behind the other and are not too much to read together: one at least, if there is one.
 fn span_length(frames: &[FrameBatches]) -> usize {
     let (mut count, mut bytes) = (0, 0);
     for frame in frames {

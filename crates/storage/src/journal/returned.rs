@@ -1,6 +1,6 @@
 //! Files that come back to the journal after they were segments, and files that it has too many of.
 //!
-//! Whether a file may come back is for the store to say: it knows what checkpoints name and who reads. Here is only whether
+//! The store says which file may come back: it knows what checkpoints name and who reads. Here it is only decided whether
 //! the journal has a use of it, and whether it is the file that it should be.
 
 use std::io;
@@ -46,7 +46,7 @@ pub(crate) fn reopen(
 }
 
 impl Journal {
-    /// Whether a file of that size is of use when `returning` others are on their way back already.
+    /// Says whether a file of that size is of use when `returning` others are on their way back already.
     pub(crate) fn wants_back(&self, file_bytes: u64, returning: usize) -> bool {
         self.files.fits(file_bytes) && self.files.has_room_for(returning + 1)
     }

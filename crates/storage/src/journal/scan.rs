@@ -34,7 +34,7 @@ use crate::fault::{Doing, Fault};
 
 pub(crate) use survey::survey;
 
-/// How much is read ahead at first, for most looks at a file find nothing, and at most; frames that are larger are read whole.
+/// Bytes that are read ahead at first, for most looks at a file find nothing, and at most; frames that are larger are read whole.
 const WINDOW_BYTES_MIN: usize = 64 << 10;
 const WINDOW_BYTES_MAX: usize = 1 << 20;
 /// Sequences that no journal comes near; what is added to them never overflows.
@@ -50,7 +50,7 @@ pub(crate) struct ReplayStart {
     pub(crate) frame: u64,
 }
 
-/// What a scan found.
+/// The findings of a scan.
 #[derive(Default)]
 pub(crate) struct Scanned {
     pub(crate) files: FoundFiles,

@@ -1,4 +1,4 @@
-//! What comes into the frame being built, and how that is ended: every entry has a place on disk before it is taken.
+//! Staging of entries in the frame being built, and the end of that frame: every entry has a place on disk before it is taken.
 
 use bytes::Bytes;
 use planted::{Bug, planted};

@@ -1,5 +1,5 @@
-//! Whether the batches of a chunk are whole and in order, beyond what the chunk's checksum says: it covers what somebody wrote, and
-//! not that this was right. Pure.
+//! Checks that the batches of a chunk are whole and in order. The chunk's checksum says only that somebody wrote them so, and not that
+//! this was right. Pure.
 
 use record::{BatchHeader, batches, checksum_holds};
 

@@ -35,7 +35,7 @@ pub(crate) type Table = Arc<Vec<Chunk>>;
 pub(crate) struct SegmentName {
     /// The first offset.
     pub(crate) first: i64,
-    /// How often it was compacted: 0 is what layout wrote.
+    /// The number of its compactions: layout writes 0.
     pub(crate) generation: u32,
 }
 
@@ -65,7 +65,7 @@ impl fmt::Display for SegmentName {
     }
 }
 
-/// What the node keeps in memory of each segment: everything else is in the file.
+/// A segment as the node keeps it in memory: everything else is in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Segment {
     /// The first offset, which names the file.
@@ -79,7 +79,7 @@ pub(crate) struct Segment {
     /// The file's bytes that count.
     pub(crate) end: u64,
     pub(crate) max_timestamp_ms: i64,
-    /// How many transactions its index lists as aborted.
+    /// The number of transactions that its index lists as aborted.
     pub(crate) aborted: u32,
     /// Wall time of its creation, for rolling by age.
     pub(crate) created_ms: i64,

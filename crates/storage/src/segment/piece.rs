@@ -56,7 +56,7 @@ impl Piece {
         self.stretches.last().map_or(self.first, |last| last.next)
     }
 
-    /// Whether the batch with `offset` is here.
+    /// Says whether the batch with `offset` is here.
     pub(crate) fn holds(&self, offset: i64) -> bool {
         (self.first..self.next()).contains(&offset)
     }

@@ -24,7 +24,7 @@ pub(crate) struct SegmentFile {
     pub(crate) path: String,
     /// Where the chunks are, if not here.
     pub(crate) adopted: Option<Arc<AdoptedFrames>>,
-    /// Whether whoever reads it can wait, and others are not to wait for that.
+    /// Its reader can wait, and others are not to wait for that.
     pub(crate) patient: bool,
 }
 

@@ -39,7 +39,7 @@ pub(crate) struct Chunk {
     pub(crate) max_timestamp_ms: i64,
     /// No record of it has a lesser timestamp; `TIME_UNKNOWN` if that is not known.
     pub(crate) min_timestamp_ms: i64,
-    /// How many records it holds; `RECORDS_UNKNOWN` if that is not known.
+    /// The number of its records; `RECORDS_UNKNOWN` if that is not known.
     pub(crate) records: u32,
     pub(crate) checksum: u64,
 }
@@ -59,7 +59,7 @@ pub(crate) struct AbortedRange {
     pub(crate) marker: i64,
 }
 
-/// What tables list.
+/// The content of tables.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Index {
     pub(crate) chunks: Vec<Chunk>,

@@ -246,7 +246,7 @@ fn a_segment_known_with_another_end_or_span_is_not_believed() {
             "{other:?}"
         );
     }
-    // What lies behind the end that counts does not matter.
+    // Bytes behind the end that counts do not matter.
     let shorter = Segment {
         end: segment.end / 2,
         next: FIRST + 10,

@@ -30,7 +30,7 @@ pub(crate) struct Batch {
 }
 
 impl Batch {
-    /// How many records it holds, and the least of their times, as far as its header tells.
+    /// The number of its records, and the least of their times, as far as its header tells.
     fn summary(&self) -> (u32, i64) {
         let Ok(header) = BatchHeader::read(&self.bytes) else {
             return (RECORDS_UNKNOWN, TIME_UNKNOWN);

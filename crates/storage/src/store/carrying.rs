@@ -20,7 +20,7 @@ pub(super) struct Carried {
     pub(super) bytes: Bytes,
 }
 
-/// What is at hand of a suffix, and what is to be read of it.
+/// The batches of a suffix that are at hand, and those that are to be read.
 #[derive(Default)]
 pub(super) struct CarryPlan {
     pub(super) places: Vec<(Staged, Option<Bytes>)>,
@@ -83,7 +83,7 @@ impl Store {
             + entry
     }
 
-    /// What is to be gathered of a partition's suffix; `None` if there is nothing left to carry.
+    /// The batches to gather of a partition's suffix; `None` if there is nothing left to carry.
     pub(super) fn plan_carry(&self, log: &PartitionLog) -> Option<CarryPlan> {
         let mut plan = CarryPlan::default();
         for batch in log.uncommitted() {

@@ -19,7 +19,7 @@ pub struct CheckpointJob {
     disk: Arc<dyn Disk>,
     identity: JournalIdentity,
     checkpoint: Checkpoint,
-    /// What says of segments in it that their imports are not ended.
+    /// The marks of segments in it whose imports are not ended.
     markers: Vec<PathBuf>,
     /// The state in it reflects what is staged in frames before this one: they must be durable first, or a crash could
     /// leave state of records that never were.
@@ -44,7 +44,7 @@ impl CheckpointJob {
 }
 
 impl Store {
-    /// Whether all steps of the round are done and its checkpoint should be written.
+    /// Says whether all steps of the round are done and its checkpoint should be written.
     pub fn checkpoint_is_due(&self) -> bool {
         self.layout.is_to_be_checkpointed()
     }
@@ -109,7 +109,7 @@ impl Store {
         }
     }
 
-    /// Whether the records that the job's state reflects are durable, so that it may run.
+    /// Says whether the records that the job's state reflects are durable, so that it may run.
     pub fn checkpoint_may_run(&self, job: &CheckpointJob) -> bool {
         planted(Bug::StateAheadOfJournal) || self.journal.durable_before() >= job.state_before_frame
     }

@@ -28,7 +28,7 @@ use crate::partition::PartitionLog;
 use crate::segment::{Segment, SegmentName};
 use need::dirty_from;
 
-/// What a pass is to do and may use.
+/// The order of a pass, with what it may use.
 #[derive(Debug, Clone, Copy)]
 pub struct CompactionOrder {
     /// When what goes.
@@ -37,7 +37,7 @@ pub struct CompactionOrder {
     pub committed: Offset,
     /// The wall time.
     pub now_ms: i64,
-    /// What one compressed batch may unpack to.
+    /// The most that one compressed batch may unpack to.
     pub limits: Limits,
     /// Memory for the keys of the dirty part, `KEY_BYTES` each. With more keys than fit the pass does not reach the end, and
     /// another follows.
@@ -46,7 +46,7 @@ pub struct CompactionOrder {
     pub disk_reserve_bytes: u64,
 }
 
-/// What a step came to.
+/// The outcome of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Compacted {
     /// The pass goes on: ask for the next step.
@@ -64,7 +64,7 @@ pub enum Compacted {
     Done,
     /// The pass is over before its end: the disk has no room for what it was to write next, beside its reserve.
     NoRoom {
-        /// How much that was.
+        /// The number of bytes.
         bytes: u64,
     },
     /// The pass is over and came to nothing more: what it read was trimmed or deleted, or it had nothing to read.
@@ -140,7 +140,7 @@ impl Store {
         self.begin_pass(id, segments, &means)
     }
 
-    /// Whether a pass may have left a file that it did not end in the partition, and none has looked since.
+    /// Says whether a pass may have left a file that it did not end in the partition, and none has looked since.
     pub fn may_have_leftovers(&self, id: PartitionId) -> bool {
         self.partitions.get(&id).is_some_and(|log| log.unswept)
     }
@@ -192,7 +192,7 @@ impl Store {
         true
     }
 
-    /// Whether a pass is under way.
+    /// Says whether a pass is under way.
     pub fn is_compacting(&self) -> bool {
         self.compaction.under_way.is_some()
     }
@@ -318,7 +318,7 @@ impl Store {
         true
     }
 
-    /// Whether not all of these are segments of the partition any more.
+    /// Says whether not all of these are segments of the partition any more.
     fn was_taken_away(&self, id: PartitionId, segments: &[Segment]) -> bool {
         segments
             .iter()

@@ -1,4 +1,4 @@
-//! What makes a log one that can be replicated: the committed tail, the entries that cut a suffix off, promise, and begin a log
+//! The parts of a log that can be replicated: the committed tail, the entries that cut a suffix off, promise, and begin a log
 //! elsewhere than at 0, and batches that come as another node wrote them.
 //!
 //! Nothing written is ever changed: a suffix goes by an entry behind it. So what may go is in the journal alone, and caches,

@@ -175,7 +175,7 @@ impl Store {
         Ok(())
     }
 
-    /// Whether a segment of the partition was imported that no durable checkpoint names: nothing may be appended, trimmed or cut
+    /// Says whether a segment of the partition was imported that no durable checkpoint names: nothing may be appended, trimmed or cut
     /// off before.
     pub fn awaits_checkpoint(&self, id: PartitionId) -> bool {
         self.partitions

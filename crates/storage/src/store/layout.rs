@@ -39,7 +39,7 @@ const STEP_READ_BYTES: usize = 16 << 20;
 
 /// So much of the journal is read back in the time that a partition's run takes, with its syncs.
 const RUN_IN_JOURNAL_BYTES: u64 = 512 << 10;
-/// What a checkpoint costs beside reading as many bytes back.
+/// The cost of a checkpoint beside reading as many bytes back.
 const CHECKPOINT_IN_JOURNAL_TIMES: u64 = 4;
 
 /// The state of layout: what waits for it, the round under way, and what the next one begins by.
@@ -133,7 +133,7 @@ struct Round {
     waiting: VecDeque<PartitionId>,
     /// Frames that were read back for one partition and are mostly others', for the steps of those.
     recalled: HashMap<u64, Bytes>,
-    /// What it took of the store's: given back if it comes to nothing.
+    /// The things that it took of the store's: given back if it comes to nothing.
     bytes: u64,
     /// The same of where the journal was when the round before it began.
     journal_before: u64,
@@ -145,7 +145,7 @@ struct Round {
 }
 
 impl Round {
-    /// Whether no step is left to be planned.
+    /// Says whether no step is left to be planned.
     fn is_over(&self) -> bool {
         self.carrying.is_empty() && self.waiting.is_empty()
     }
@@ -160,7 +160,7 @@ fn aborted_before(log: &PartitionLog, next: i64) -> Vec<AbortedRange> {
 }
 
 impl Store {
-    /// Whether enough waits for layout that a round should begin.
+    /// Says whether enough waits for layout that a round should begin.
     pub fn layout_is_due(&self) -> bool {
         let (occupied, most) = self.journal.occupied_bytes();
         let waits = || {
@@ -173,7 +173,7 @@ impl Store {
             && (self.compaction.is_owed() || (self.has_unreleased_before(self.layout_end()) && waits()))
     }
 
-    /// Whether frames that hold little have become many. A flush of one small batch takes a block: memory lets go of such frames
+    /// Says whether frames that hold little have become many. A flush of one small batch takes a block: memory lets go of such frames
     /// long before there is a round's worth of batches, and appends would wait behind the reads of a round that gets them
     /// back. Not while a round costs as much as that because of its many partitions, nor in ever smaller ones where memory is scarce.
     fn frames_are_sparse(&self) -> bool {
@@ -241,12 +241,12 @@ impl Store {
         (!waiting.is_empty()).then_some(waiting)
     }
 
-    /// Whether a round is under way.
+    /// Says whether a round is under way.
     pub fn is_laying_out(&self) -> bool {
         self.layout.round.is_some()
     }
 
-    /// Whether batches for a whole round have come while one is under way: who goes on appending makes the next one larger than
+    /// Says whether batches for a whole round have come while one is under way: who goes on appending makes the next one larger than
     /// rounds should be.
     pub fn layout_is_overtaken(&self) -> bool {
         self.layout.round.is_some() && self.layout.bytes_since_round >= self.config.layout_trigger_bytes
@@ -517,7 +517,7 @@ impl Store {
             }
         };
         match self.carry(&job, done.carried) {
-            // What is appended from now on is behind the round's end.
+            // Appends from now on are behind the round's end.
             Ok(()) => {
                 let round = self.layout.round.as_mut().expect("its step ended");
                 round.carrying.pop_front();

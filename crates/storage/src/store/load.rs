@@ -43,10 +43,10 @@ pub(super) struct SegmentSource {
     pub(super) _lease: Lease,
 }
 
-/// What a job brought, for `finish_read` or `finish_read_ahead`.
+/// The result of a job, for `finish_read` or `finish_read_ahead`.
 pub struct ReadOutcome {
     pub(super) wanted: Wanted,
-    /// What it read, if not the journal.
+    /// The pieces that it read, if not the journal.
     pub(super) segment: Option<SegmentName>,
     pub(super) result: Result<Loaded, Failed>,
 }

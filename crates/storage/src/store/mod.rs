@@ -51,11 +51,11 @@ use layout::Layout;
 use removal::Removals;
 use returning::Returning;
 
-/// How long the owner of a store rests after one of its jobs has failed, before it tries another: a disk does not mend at
+/// The rest that the owner of a store takes after one of its jobs has failed, before it tries another: a disk does not mend at
 /// once, and each failure is told.
 pub const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// How one store is set up.
+/// The settings of one store.
 #[derive(Debug, Clone, Copy)]
 pub struct StoreConfig {
     /// Whose journal it is.
@@ -255,7 +255,7 @@ impl Store {
         self.journal.staged_before()
     }
 
-    /// Whether everything staged in `frame` is on the disk.
+    /// Says whether everything staged in `frame` is on the disk.
     pub fn is_durable(&self, frame: u64) -> bool {
         frame < self.journal.durable_before()
     }
@@ -283,7 +283,7 @@ impl Store {
         self.journal.hurry_preparation();
     }
 
-    /// Whether appends without room may just have to wait for a preparation.
+    /// Says whether appends without room may just have to wait for a preparation.
     pub fn is_preparing(&self) -> bool {
         self.journal.is_preparing()
     }

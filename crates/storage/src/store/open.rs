@@ -25,7 +25,7 @@ use crate::journal::{FrameLocation, Journal, Scanned, directory, scan};
 use crate::partition::{PartitionLog, SegmentRolling, TailBatch};
 use crate::witness::{Witness, Witnesses};
 
-/// What recovery found, for the owner to build its own state from.
+/// The findings of recovery, for the owner to build its own state from.
 #[derive(Debug, Default)]
 pub struct Recovered {
     /// All partitions with anything stored.
@@ -38,7 +38,7 @@ pub struct Recovered {
     pub cut_bytes: u64,
     /// The last frame had a turned bit, which was put right.
     pub mended: bool,
-    /// How far other nodes' journals were durable, one for each of these journals.
+    /// Witnesses of other nodes' journals, one for each of these.
     pub witnesses: Vec<Witness>,
 }
 
@@ -51,7 +51,7 @@ pub struct RecoveredPartition {
     pub log_start: Offset,
     /// The offset after the last record.
     pub next: Offset,
-    /// What the owner gave to the last checkpoint; empty if there was none.
+    /// The state that the owner gave to the last checkpoint; empty if there was none.
     pub state: Bytes,
     /// The log was made to begin at `log_start` since: what `state` says of records holds no more, but what was promised and
     /// accepted does.
@@ -79,7 +79,7 @@ impl RecoveredPartition {
     }
 }
 
-/// What the checkpoint and the journal add up to.
+/// The sum of the checkpoint and the journal.
 pub(crate) struct Replay {
     pub(crate) logs: HashMap<PartitionId, Box<PartitionLog>>,
     recovered: HashMap<PartitionId, RecoveredPartition>,
@@ -292,7 +292,7 @@ impl Replay {
         )
     }
 
-    /// Whether an entry at `offset` is behind the log's end here. That is noted.
+    /// Says whether an entry at `offset` is behind the log's end here. That is noted.
     fn is_detached(&mut self, id: PartitionId, offset: i64) -> bool {
         let is_detached = offset > self.logs.get(&id).map_or(0, |log| log.next);
         if is_detached {
@@ -301,7 +301,8 @@ impl Replay {
         is_detached
     }
 
-    /// Whether an entry at `offset` is below what the checkpoint says is laid out, and so of before the log began anew. That is noted.
+    /// Says whether an entry at `offset` is below what the checkpoint says is laid out, and so of before the log began anew. That is
+    /// noted.
     fn is_outdated(&mut self, id: PartitionId, offset: i64) -> bool {
         let log = self.logs.get(&id);
         let is_outdated = log.is_some_and(|log| log.tail.is_empty() && offset < log.laid_out);
@@ -331,7 +332,7 @@ impl Replay {
         Ok(())
     }
 
-    /// What the log has goes, unless the checkpoint is of a still later beginning.
+    /// Gives up all that the log has, unless the checkpoint is of a still later beginning.
     fn apply_base(&mut self, id: PartitionId, first: i64, frame: u64) -> Result<(), String> {
         if self.is_outdated(id, first) {
             return Ok(());
@@ -453,7 +454,7 @@ impl Replay {
         }
     }
 
-    /// What the whole journal must add up to.
+    /// Checks that the journal as a whole adds up.
     fn finish(&self, disk: &Arc<dyn Disk>, identity: &JournalIdentity) -> Result<(), Fault> {
         let damaged = |what: String| {
             let file = disk.root().join(directory(identity)).display().to_string();
@@ -486,7 +487,7 @@ impl Replay {
         })
     }
 
-    /// What only a checkpoint that contradicts the journal can break: entries of the journal are compared as they come.
+    /// Checks what only a checkpoint that contradicts the journal can break: entries of the journal are compared as they come.
     fn verify_logs(&self) -> Result<(), String> {
         if let Some(log) = self
             .logs

@@ -41,7 +41,7 @@ pub(super) fn choose_chunks<'a>(table: &'a [Chunk], wanted: &Wanted, whole_piece
     &table[first..first + count]
 }
 
-/// Whether a cached index reaches the segment's end: it may have been loaded before the last run was appended.
+/// Says whether a cached index reaches the segment's end: it may have been loaded before the last run was appended.
 pub(super) fn covers(table: &Table, segment: &Segment) -> bool {
     table.last().is_some_and(|chunk| chunk.next == segment.next)
 }
@@ -75,7 +75,7 @@ impl Store {
         self.caches.tables.insert(segment, table);
     }
 
-    /// Whether the segment is still its partition's.
+    /// Says whether the segment is still its partition's.
     pub(super) fn has_segment(&self, (partition, name): SegmentKey) -> bool {
         let log = self.partitions.get(&partition);
         log.is_some_and(|log| log.has_segment(name))
@@ -109,7 +109,7 @@ impl<'a> Cut<'a> {
         self.next
     }
 
-    /// Whether more is wanted than was found.
+    /// Says whether more is wanted than was found.
     pub(super) fn stopped_short(&self) -> bool {
         !self.is_full
     }

@@ -28,7 +28,7 @@ pub enum ReadError {
     /// The offset was trimmed, or is behind the end.
     #[error("offset {wanted} is outside of {log_start}..{next}")]
     OutOfRange {
-        /// What was asked for.
+        /// The offset that was asked for.
         wanted: Offset,
         /// The first offset kept.
         log_start: Offset,
@@ -71,7 +71,7 @@ pub enum Located {
     Job(ReadJob),
 }
 
-/// What a read is to find: batches from the one that holds `from` on, all before `until`.
+/// The batches that a read is to find: from the one that holds `from` on, all before `until`.
 #[derive(Clone, Copy)]
 pub(super) struct Wanted {
     pub(super) partition: PartitionId,
@@ -213,7 +213,7 @@ impl Store {
         Ok(Read::Job(self.plan_segment(segment, wanted)))
     }
 
-    /// What the cache has of a read, up to the first gap; `None` if that is nothing.
+    /// The part of a read that the cache has, up to the first gap; `None` if that is nothing.
     fn read_cached(&mut self, table: &Table, segment: &Segment, wanted: &Wanted) -> Option<Read> {
         let mut cut = Cut::new(wanted);
         while let Some(key) = piece_key((wanted.partition, segment.name()), table, cut.next())

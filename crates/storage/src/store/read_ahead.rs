@@ -19,7 +19,7 @@ const STREAMS_MAX: usize = 64;
 const LOADS_MAX: usize = 2;
 /// The most that one load begins with; it goes on to the end of a piece.
 const LOAD_BYTES_MAX: usize = WINDOW_BYTES.1 / 2;
-/// What lies ready for a reader, at least and at most: twice its answer within that, and the piece that it stands in.
+/// Bytes that lie ready for a reader, at least and at most: twice its answer within that, and the piece that it stands in.
 const WINDOW_BYTES: (usize, usize) = (2 * PIECE_BYTES as usize, 8 * PIECE_BYTES as usize);
 /// The share of the chunk cache for what nobody has asked for yet.
 const CACHE_SHARE: usize = 2;
@@ -68,7 +68,7 @@ impl Stream {
         self.ready.back().map_or(self.next, |(end, _)| *end)
     }
 
-    /// How much to load at a time: what the reader takes at a time, so that no more threads are woken for it than without.
+    /// The bytes to load at a time: as many as the reader takes at a time, so that no more threads are woken for it than without.
     fn load_bytes(&self) -> usize {
         self.answer_bytes.clamp(PIECE_BYTES as usize, LOAD_BYTES_MAX)
     }
@@ -124,7 +124,7 @@ impl ReadAhead {
         });
     }
 
-    /// Whether the batch with `offset` is being loaded, or may be.
+    /// Says whether the batch with `offset` is being loaded, or may be.
     pub(super) fn is_loading(&self, partition: PartitionId, offset: i64) -> bool {
         self.loads
             .iter()
@@ -142,13 +142,13 @@ impl ReadAhead {
         hungry
     }
 
-    /// How much more may lie ready.
+    /// The bytes that may lie ready beside those that do.
     fn room(&self) -> usize {
         let ready_bytes = self.streams.iter().map(Stream::ready_bytes).sum();
         self.bytes_max.saturating_sub(ready_bytes)
     }
 
-    /// Whether `bytes` more may lie ready, if need be instead of what lies ready for a reader that is gone.
+    /// Says whether `bytes` more may lie ready, if need be instead of what lies ready for a reader that is gone.
     fn has_room(&mut self, bytes: usize) -> bool {
         let reads = self.reads;
         let is_silent = |stream: &Stream| stream.last_read + SILENT_READS_MAX < reads;
@@ -178,7 +178,7 @@ impl ReadAhead {
     }
 }
 
-/// What a stream needs next.
+/// The next need of a stream.
 enum Next {
     /// Nothing, or nothing that may be loaded now.
     Nothing,
@@ -265,7 +265,7 @@ impl Store {
         }
     }
 
-    /// What a stream needs of a segment whose index is here.
+    /// The need of a stream in a segment whose index is here.
     fn missing_of(&self, stream: &Stream, segment: &Segment, table: &[Chunk], first: i64) -> Next {
         let cached = |offset: i64| {
             let key = piece_key((stream.partition, segment.name()), table, offset)?;

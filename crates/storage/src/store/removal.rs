@@ -102,7 +102,7 @@ impl Removals {
     }
 }
 
-/// What a removal left.
+/// The rest that a removal left.
 #[derive(Default)]
 pub struct Removed {
     kept: Option<JournalFile>,
@@ -112,7 +112,7 @@ pub struct Removed {
 }
 
 impl RemovalJob {
-    /// Whether the next one is to wait for [`REMOVAL_PAUSE`].
+    /// Says whether the next one is to wait for [`REMOVAL_PAUSE`].
     pub fn wants_pause(&self) -> bool {
         matches!(self.doomed, Doomed::Unnamed(_)) && self.step_bytes < u64::MAX
     }
@@ -236,7 +236,7 @@ impl Store {
         let next = Offset(log.next);
         assert!(log_start <= next, "a log cannot start behind its end");
         let frame = self.stage_bare(EntryKind::Trim, id, log_start)?;
-        // What is given up was committed, and with a part of a batch all of it.
+        // Only committed records are given up, and with a part of a batch all of it.
         let log = &self.partitions[&id];
         let batch = log.tail_index(log_start.0).map(|index| log.tail[index]);
         let whole = batch.filter(|batch| batch.first < log_start.0);
@@ -314,7 +314,7 @@ impl Store {
         first: Offset,
     ) -> Result<u64, StageError> {
         let header = EntryHeader::bare(kind, partition, Epoch(0), first);
-        // What is deleted is gone for good; a trim may give up next to nothing, and come again.
+        // A deleted partition is gone for good; a trim may give up next to nothing, and come again.
         let reserve = match kind {
             EntryKind::Delete => Reserve::Use,
             _ => Reserve::UseHalf,
@@ -374,7 +374,7 @@ impl Store {
         })
     }
 
-    /// What a file may give back at once: all, if that is needed.
+    /// The part of a file that may go back at once: all, if that is needed.
     fn removal_step_bytes(&self) -> u64 {
         if self.short_of_space {
             return u64::MAX;

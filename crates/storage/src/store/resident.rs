@@ -1,4 +1,4 @@
-//! What a read finds in memory, in frames that wait to be laid out.
+//! Reads of batches that are in memory, in frames that wait to be laid out.
 //!
 //! An answer shares the memory that frames lie in, often many of them side by side. Where it takes little of such memory it takes
 //! a copy: else a reader who is slow to take a few bytes would keep far more than is counted for it, and readers together
@@ -13,7 +13,7 @@ use crate::slab::FrameMemory;
 #[derive(Default)]
 pub(super) struct Resident {
     batches: Vec<Bytes>,
-    /// What the last ones lie in, from `shared_from` on; none if they are copies.
+    /// The memory of the last ones, from `shared_from` on; none if they are copies.
     memory: Option<FrameMemory>,
     shared_from: usize,
     shared_bytes: usize,

@@ -74,13 +74,13 @@ impl Returning {
 }
 
 impl Store {
-    /// Whether files of segments that are given up are to be removed, so that the disk has their space, and none goes back to
-    /// the journal.
+    /// Has the files of segments that are given up removed, so that the disk has their space, instead of going back to the journal;
+    /// or no longer.
     pub fn set_short_of_space(&mut self, short: bool) {
         self.short_of_space = short;
     }
 
-    /// Whether the journal is to have a file back. It never has more files than it may grow to.
+    /// Says whether the journal is to have a file back. It never has more files than it may grow to.
     pub(super) fn wants_back(&self, adopted: &AdoptedFile) -> bool {
         !self.short_of_space && self.journal.wants_back(adopted.bytes, self.returning.files.len())
     }

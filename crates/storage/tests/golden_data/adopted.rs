@@ -31,7 +31,7 @@ pub(super) const FILES: Files = golden! { "format-4/adopted":
     "partitions/06060606060606060606060606060606-6/00000000000000000000.segment",
 };
 
-/// What `write_adopted` appended and left, for each partition: number, log start, next offset, the state of the checkpoint,
+/// The partitions that `write_adopted` left: number, log start, next offset, the state of the checkpoint,
 /// and how many batches the state does not reflect.
 const KEPT: [(u8, i64, i64, &[u8], usize); 3] = [
     (1, 0, 36, b"state up to 33", 1),
@@ -175,7 +175,7 @@ fn lay_out_all(store: &mut Store) {
     }
 }
 
-/// How it was made. Never again: a new format gets a new folder.
+/// Wrote the folder. Never again: a new format gets a new one.
 #[test]
 #[ignore = "writes golden data"]
 fn write_adopted() {
@@ -196,7 +196,7 @@ fn write_adopted() {
     append(&mut store, 5, Compression::None);
     flush(&mut store);
     lay_out_all(&mut store);
-    // What is removed by this is still to be removed in the end.
+    // Files that go by this are still to be removed in the end.
     store
         .trim(partition(4), Offset(3 * (MANY + 3) + 10))
         .expect("there is room");

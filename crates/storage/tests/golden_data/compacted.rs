@@ -79,7 +79,7 @@ fn compact(store: &mut Store, number: u8, now_ms: i64) {
     }
 }
 
-/// What `write_compacted` left: number and next offset.
+/// The partitions that `write_compacted` left: number and next offset.
 const COMPACTED: [(u8, i64); 2] = [(7, 135), (8, 318)];
 
 /// Of each key the latest record is there, and nothing that was not appended.
@@ -151,7 +151,7 @@ fn it_can_be_read_and_written_on() {
     }
 }
 
-/// How it was made. Never again: a new format gets a new folder.
+/// Wrote the folder. Never again: a new format gets a new one.
 #[test]
 #[ignore = "writes golden data"]
 fn write_compacted() {
@@ -181,7 +181,7 @@ fn write_compacted() {
     }
     compact(&mut store, 7, NOW_MS + 600_000);
     compact(&mut store, 8, NOW_MS + 600_000);
-    // What they superseded is named in the checkpoint, and still there.
+    // The segments that they superseded are named in the checkpoint, and still there.
     lay_out(&mut store);
     append_keyed(&mut store, 8, Compression::Lz4, 18);
     flush(&mut store);

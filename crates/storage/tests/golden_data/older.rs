@@ -1,4 +1,4 @@
-//! What earlier versions wrote is refused, with a sentence that says so and what to do, and left alone.
+//! Files of earlier versions are refused, with a sentence that says so and what to do, and left alone.
 
 use std::path::Path;
 use std::sync::Arc;

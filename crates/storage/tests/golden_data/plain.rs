@@ -86,7 +86,7 @@ fn it_can_be_written_on() {
     records.iter().for_each(|record| assert_golden(1, record));
 }
 
-/// How it was made. Never again: a new format gets a new folder.
+/// Wrote the folder. Never again: a new format gets a new one.
 #[test]
 #[ignore = "writes golden data"]
 fn write_plain() {

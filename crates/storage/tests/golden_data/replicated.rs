@@ -183,7 +183,7 @@ fn it_has_all_kinds_of_entries_and_of_segments() {
     );
 }
 
-/// How it was made. Never again: a new format gets a new folder.
+/// Wrote the folder. Never again: a new format gets a new one.
 #[test]
 #[ignore = "writes golden data"]
 fn write_replicated() {

@@ -19,10 +19,10 @@ use super::pace::ReadPace;
 use crate::disk::{BLOCK_BYTES, DurableWriteMode, File, Pace, not_to_shrink};
 use crate::memory::AlignedBuffer;
 
-/// How much filling with zeros writes in one call: so little that a durable write beside it waits for it only briefly.
+/// Bytes that filling with zeros writes in one call: so few that a durable write beside it waits for it only briefly.
 const FILL_STEP_BYTES: usize = 128 << 10;
 
-/// What one call of a patient read asks for. On the raw disk the p99 of writes of 4 KB beside reads is what it is alone with
+/// Bytes that one call of a patient read asks for. On the raw disk the p99 of writes of 4 KB beside reads is what it is alone with
 /// this, and twice that with twice as much.
 const PATIENT_STEP_BYTES: usize = 64 << 10;
 

@@ -1,10 +1,10 @@
-//! How much of a disk one read asks for at once: little while durable writes come, for these wait behind what was asked
+//! Bytes that one read asks of a disk at once: few while durable writes come, for these wait behind what was asked
 //! for before them; else all, which is read faster.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// What one call reads beside durable writes: whole blocks, or a direct read of it would be refused. With twice as much they wait
+/// Bytes that one call reads beside durable writes: whole blocks, or a direct read would be refused. With twice as much they wait
 /// twice as long, and no more is read.
 pub(super) const STEP_BYTES: usize = 128 << 10;
 /// So long after a durable write the next one is expected.
@@ -33,7 +33,7 @@ impl ReadPace {
         self.expected_until_ms.store(until, Ordering::Relaxed);
     }
 
-    /// How much of `wanted` bytes to ask for now; whole blocks, if it is not all.
+    /// The part of `wanted` bytes to ask for now; whole blocks, if it is not all.
     pub(super) fn step_bytes(&self, wanted: usize) -> usize {
         match self.now_ms() < self.expected_until_ms.load(Ordering::Relaxed) {
             true => wanted.min(STEP_BYTES),

@@ -1,4 +1,4 @@
-//! What operations change on a simulated disk: names in directories, and the content of files.
+//! Changes that operations make on a simulated disk: to names in directories, and to the content of files.
 //!
 //! A change knows only how it is carried out. When it reaches the platter, and whether a crash may lose it, is the model's.
 
@@ -58,7 +58,7 @@ pub(super) enum ContentChange {
     Grow { length: u64 },
 }
 
-/// What one operation does, for the model and (without the standing) for the view of the running process.
+/// The changes of one operation, for the model and (without the standing) for the view of the running process.
 #[derive(Debug, Clone)]
 pub(super) enum Effect {
     Name(NameChange),

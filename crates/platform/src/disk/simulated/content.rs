@@ -8,7 +8,7 @@ use bytes::Bytes;
 use crate::disk::BLOCK_BYTES;
 
 const BLOCK: u64 = BLOCK_BYTES as u64;
-/// What a range without data reads as. Most of a journal file is such a range when a node starts, and need not be copied.
+/// The bytes of a range without data. Most of a journal file is such a range when a node starts, and need not be copied.
 static ZEROS: [u8; 1 << 20] = [0; 1 << 20];
 
 #[derive(Debug, Clone)]
@@ -61,7 +61,7 @@ impl Content {
         if kept > 0
             && let Some(block @ Block::Data(_)) = self.blocks.last_mut()
         {
-            // What was cut off must not come back when the file grows again.
+            // Bytes that were cut off must not come back when the file grows again.
             block.change(|bytes| bytes[kept..].fill(0));
         }
     }
@@ -116,7 +116,7 @@ impl Content {
         bytes.into()
     }
 
-    /// Whether a block-aligned range holds no data; beyond the end there is none.
+    /// Says whether a block-aligned range holds no data; beyond the end there is none.
     pub(super) fn is_zero(&self, position: u64, length: u64) -> bool {
         let first = (position / BLOCK) as usize;
         let count = length.div_ceil(BLOCK) as usize;
@@ -138,7 +138,7 @@ impl Content {
                 .count() as u64
     }
 
-    /// Whether the block at `position` would take room when written.
+    /// Says whether the block at `position` would take room when written.
     pub(super) fn needs_room(&self, position: u64) -> bool {
         matches!(
             self.blocks.get((position / BLOCK) as usize),

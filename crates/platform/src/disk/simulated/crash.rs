@@ -19,9 +19,9 @@ pub struct CrashPoint {
     pub completed: u64,
     /// The operation that was running, of which anything may be there.
     pub running: Option<Operation>,
-    /// How many of the changes in doubt reached the disk.
+    /// The number of changes in doubt that reached the disk.
     pub kept: usize,
-    /// How many changes were in doubt.
+    /// The number of changes in doubt.
     pub in_doubt: usize,
     /// Which of the point's choices this is; with the seed it names the state.
     pub choice: u64,
@@ -47,7 +47,7 @@ impl fmt::Display for CrashPoint {
     }
 }
 
-/// What a disk hands on to the disks that its crash leaves.
+/// The settings that a disk hands on to the disks that its crash leaves.
 #[derive(Debug, Clone)]
 pub(super) struct Inheritance {
     pub(super) capacity: Option<u64>,
@@ -74,7 +74,7 @@ struct Point {
     completed: u64,
     running: Option<Operation>,
     optional: Vec<u64>,
-    /// How many of `optional` belong to operations that had returned.
+    /// The number of `optional` that belong to operations that had returned.
     earlier: usize,
     choices: Choices,
     next_choice: u64,
@@ -172,7 +172,7 @@ impl Iterator for CrashStates {
     }
 }
 
-/// How the subsets of a point are numbered.
+/// The numbers of a point's subsets.
 struct Choices {
     exhaustive: bool,
     count: u64,
@@ -195,7 +195,7 @@ impl Choices {
         }
     }
 
-    /// Whether item `index` of `items` is kept in choice number `choice`. Called for ascending indexes.
+    /// Says whether item `index` of `items` is kept in choice number `choice`. Called for ascending indexes.
     fn keeps(
         &self,
         choice: u64,

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// What a call on the disk does.
+/// The kinds of calls on the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[allow(missing_docs, reason = "each is named as the call it stands for")]
 pub enum OperationKind {
@@ -34,13 +34,13 @@ pub enum OperationKind {
 }
 
 impl OperationKind {
-    /// Whether the call only looks.
+    /// Says whether the call only looks.
     pub fn is_read(self) -> bool {
         use OperationKind::{FreeBytes, Length, List, Lock, Open, Read, ReadWhole};
         matches!(self, Open | ReadWhole | Read | Length | List | FreeBytes | Lock)
     }
 
-    /// Whether the call can need room on the disk.
+    /// Says whether the call can need room on the disk.
     fn takes_room(self) -> bool {
         use OperationKind::{Create, CreateDirectory, FillWithZeros, Rename, Write, WriteDurable};
         matches!(
@@ -55,17 +55,17 @@ impl OperationKind {
 pub struct Call {
     /// Which call this is, from 0; reads count only if `count_reads` says so.
     pub index: u64,
-    /// What it does.
+    /// Its kind.
     pub kind: OperationKind,
     /// The file or directory.
     pub path: PathBuf,
     /// Where in the file, in bytes; 0 where it does not apply.
     pub position: u64,
-    /// How many bytes; for `FillWithZeros` the length asked for; 0 where it does not apply.
+    /// The number of bytes; for `FillWithZeros` the length asked for; 0 where it does not apply.
     pub length: u64,
 }
 
-/// How much of a failed call took effect. The caller cannot tell; a crash may still lose each block of it.
+/// The part of a failed call that took effect. The caller cannot tell; a crash may still lose each block of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Applied {
     /// None of it.
@@ -76,7 +76,7 @@ pub enum Applied {
     All,
 }
 
-/// How a call fails.
+/// The way in which a call fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FaultKind {
     /// The call returns this `errno`, having taken effect or not. On `Sync`, whatever is said here, what was not yet durable
@@ -84,7 +84,7 @@ pub enum FaultKind {
     Error {
         /// The error number, as in errno(3).
         errno: i32,
-        /// What happened to the data.
+        /// The effect on the data.
         applied: Applied,
     },
     /// The system takes the first half of the blocks of a write, and the rest when asked again, as the real disk does by
@@ -100,7 +100,7 @@ pub enum FaultKind {
     Interrupted,
 }
 
-/// What is to become of one call.
+/// The plan for one call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
     Go,

@@ -14,7 +14,7 @@ use super::faults::OperationKind;
 use super::state::About;
 use crate::disk::{BLOCK_BYTES, File, Pace};
 
-/// How often filling asks for its pace, more or less. All is written, at once, whatever that is.
+/// The number of times that filling asks for its pace, more or less. All is written, at once, whatever that is.
 const FILL_STEPS: u64 = 8;
 
 pub(super) struct SimulatedFile {

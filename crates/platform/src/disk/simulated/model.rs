@@ -1,4 +1,4 @@
-//! What the platter of a simulated disk may hold: a durable base, and changes on their way that a crash may lose.
+//! The states that the platter of a simulated disk may have: a durable base, and changes on their way that a crash may lose.
 //!
 //! Every change is an item in order. `Durable` items are there after any crash; `Pending` ones may or may not be, each by
 //! itself, until a sync makes them durable; `Doubtful` ones may or may not be and no later sync helps them: they were under
@@ -41,7 +41,7 @@ pub(super) struct Model {
     next_item: u64,
 }
 
-/// Whether an operation has returned, or the crash strikes while it runs.
+/// The standing of an operation: it has returned, or the crash strikes while it runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Progress {
     Returned,
@@ -51,7 +51,7 @@ pub(super) enum Progress {
     },
 }
 
-/// What is left after a crash: names that can be reached and the content of their files.
+/// The rest after a crash: names that can be reached and the content of their files.
 pub(super) struct Remains {
     pub(super) names: BTreeMap<Place, Entry>,
     pub(super) contents: BTreeMap<FileId, Arc<Content>>,
@@ -235,7 +235,7 @@ impl Model {
         ids
     }
 
-    /// Whether some crash could leave a name for a file.
+    /// Says whether some crash could leave a name for a file.
     pub(super) fn may_be_named(&self, file: FileId) -> bool {
         let is_it = |(_, entry): &(&Place, &Entry)| entry.file() == Some(file);
         let mut named: BTreeSet<&Place> = self.names.iter().filter(is_it).map(|(place, _)| place).collect();
@@ -252,7 +252,7 @@ impl Model {
         !named.is_empty()
     }
 
-    /// What a crash leaves if, of the optional items, exactly `kept` have reached the disk.
+    /// The files that a crash leaves if, of the optional items, exactly `kept` have reached the disk.
     pub(super) fn remains(&self, kept: &BTreeSet<u64>) -> Remains {
         let mut names = self.names.clone();
         let mut absent = BTreeSet::new();

@@ -24,13 +24,13 @@ use crate::disk::relative_path;
 pub struct Operation {
     /// Its number among the operations, from 0 since the disk was made.
     pub index: u64,
-    /// What it did.
+    /// Its kind.
     pub kind: OperationKind,
     /// The file or directory; of a rename, the source.
     pub path: PathBuf,
     /// Where in the file, in bytes; 0 where it does not apply.
     pub position: u64,
-    /// How many bytes took effect; for `FillWithZeros` the length asked for.
+    /// The number of bytes that took effect; for `FillWithZeros` the length asked for.
     pub length: u64,
 }
 
@@ -58,7 +58,7 @@ pub(super) struct Recorded {
     pub(super) effects: Vec<Effect>,
 }
 
-/// What a call is about: its kind, its path and its range.
+/// The subject of a call: its kind, its path and its range.
 #[derive(Clone, Copy)]
 pub(super) struct About<'a> {
     pub(super) kind: OperationKind,
@@ -79,10 +79,10 @@ impl<'a> About<'a> {
 }
 
 pub(super) struct State {
-    /// What the process sees.
+    /// The files as the process sees them.
     pub(super) names: BTreeMap<Place, Entry>,
     pub(super) contents: BTreeMap<FileId, Arc<Content>>,
-    /// What the platter may hold.
+    /// The states that the platter may have.
     pub(super) model: Model,
     /// The platter where the journal begins.
     pub(super) start: Model,
@@ -260,7 +260,7 @@ impl State {
     }
 }
 
-/// What the caller is told.
+/// The answer to the caller.
 fn answer(verdict: Verdict) -> io::Result<()> {
     match verdict {
         Verdict::Fail { errno, .. } => Err(io::Error::from_raw_os_error(errno)),

@@ -14,7 +14,7 @@ use crate::fault::Fault;
 /// With so many damaged places the rest is not looked at.
 const FAULTS_MAX: usize = 1_000;
 
-/// What a survey found.
+/// The findings of a survey.
 #[derive(Default)]
 pub(crate) struct Surveyed {
     /// Frames that are whole.

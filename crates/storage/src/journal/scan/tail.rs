@@ -104,7 +104,7 @@ impl Scan<'_> {
         Ok(None)
     }
 
-    /// What stands where the frames end, or else at the beginning of a file behind: a frame that can be mended and counts
+    /// Looks at the place where the frames end, or else at the beginning of a file behind: there is a frame that can be mended and counts
     /// then, a torn one that is cut, or nothing.
     pub(super) fn finish_tail(
         &self,

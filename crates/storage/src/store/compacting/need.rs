@@ -29,7 +29,7 @@ impl CompactionNeed {
 }
 
 impl Store {
-    /// Whether a partition should be compacted, and how badly. A look at numbers in memory.
+    /// Says whether a partition should be compacted, and how badly. A look at numbers in memory.
     pub fn compaction_need(
         &self,
         id: PartitionId,
@@ -81,7 +81,7 @@ impl Store {
             segment.sealed
                 && segment.next <= end
                 && !is_journals
-                // What a transaction left is neither a key's latest record nor free to go.
+                // The marker of a transaction is neither a key's latest record nor free to go.
                 && segment.aborted == 0
                 && (policy.min_lag_ms == 0 || segment.max_timestamp_ms <= youngest_ms)
         };

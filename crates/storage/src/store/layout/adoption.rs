@@ -17,7 +17,7 @@ use crate::journal::CompleteFile;
 const SHARE: (u64, u64) = (2, 3);
 
 impl Store {
-    /// Whether frames before `end`, or files that none of these are in any more, wait for a round and its checkpoint.
+    /// Says whether frames before `end`, or files that none of these are in any more, wait for a round and its checkpoint.
     pub(super) fn has_unreleased_before(&self, end: u64) -> bool {
         self.journal.released_before() < end || self.journal.holds_file_before(end)
     }
@@ -74,7 +74,7 @@ impl Store {
         (bytes * SHARE.1 >= file.file_bytes * SHARE.0).then_some((file, index + count))
     }
 
-    /// Whether a file becomes a segment as it is, as far as its batches are not laid out.
+    /// Says whether a file becomes a segment as it is, as far as its batches are not laid out.
     pub(in crate::store) fn is_adoptable(&self, file: &CompleteFile) -> bool {
         let log = file.majority.and_then(|id| self.partitions.get(&id));
         log.is_some_and(|log| {
@@ -105,7 +105,7 @@ impl Store {
                 .journal
                 .location(batch.frame)
                 .expect("a frame not laid out is kept");
-            // What is others' between two frames counts as well: a chunk is read whole.
+            // Bytes of others between two frames count as well: a chunk is read whole.
             match chunks
                 .last_mut()
                 .filter(|chunk| location.position - chunk.position < CHUNK_BYTES as u64)

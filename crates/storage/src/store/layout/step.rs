@@ -66,13 +66,13 @@ pub(super) struct PlannedBatch {
     pub(super) resident: Option<Bytes>,
 }
 
-/// What a step did.
+/// The work that a step did.
 pub struct LaidOut {
     pub(super) segment: Segment,
     pub(super) chunks: Vec<Chunk>,
     /// Frames that it read back and that are mostly other partitions', by their sequences.
     pub(in crate::store) recalled: Vec<(u64, Bytes)>,
-    /// What was gathered to be staged anew.
+    /// The batches that were gathered to be staged anew.
     pub(in crate::store) carried: Vec<Carried>,
     /// Why the open segment was not gone on with, if it was not.
     pub(super) left_open: Option<Fault>,

@@ -1,4 +1,4 @@
-//! What a compacted log may look like, given what was appended: the invariants of compaction, checked record by record.
+//! Compacted logs that may come of what was appended: the invariants of compaction, checked record by record.
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -201,7 +201,7 @@ fn the_journal_gets_back_what_compaction_made_free_when_no_checkpoint_names_it()
     assert!(journals(&rig).is_superset(&names));
 }
 
-/// What a pass is to read is given up, and the journal wants the files.
+/// The segments that a pass is to read are given up, and the journal wants the files.
 pub(super) fn trim_what_a_pass_reads() -> Result<(), String> {
     let mut rig = with_adopted_files();
     let names = adopted(&rig);

@@ -21,7 +21,7 @@ pub(super) struct Victim {
     history: History,
 }
 
-/// What came of damage.
+/// The outcomes of damage.
 #[derive(Debug, Default)]
 pub(super) struct Outcomes {
     /// Everything is there and right.

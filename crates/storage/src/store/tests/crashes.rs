@@ -29,7 +29,7 @@ pub(super) struct Counts {
 }
 
 impl Counts {
-    /// What the run itself went through.
+    /// Adds the stages that the run itself went through.
     fn add_operations(&mut self, disk: &SimulatedDisk) {
         for operation in disk.operations() {
             let ends = |extension: &str| operation.path.extension().is_some_and(|end| end == extension);

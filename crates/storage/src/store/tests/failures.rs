@@ -98,7 +98,7 @@ fn run_with_failure(ops: &[Op], index: u64, kind: FaultKind) -> Result<(), Strin
     driver.errors_expected = hit.is_none();
     driver.run(&ops[ops.len() * 2 / 3..]);
     if driver.died_at.is_none() {
-        // What the failure held up goes on: this panics if the journal stays full.
+        // Work that the failure held up goes on: this panics if the journal stays full.
         driver.settle();
     }
     check_death(&driver, hit.as_ref(), kind)?;
@@ -267,7 +267,7 @@ fn the_process_may_be_killed_before_any_call() {
     assert!(kills > 100, "{kills}");
 }
 
-/// How many cases there were in all.
+/// The number of cases in all.
 fn sum(outcomes: impl IntoIterator<Item = Result<usize, String>>) -> usize {
     outcomes
         .into_iter()

@@ -81,7 +81,7 @@ fn live_with(disk: &SimulatedDisk, outcomes: &mut Outcomes) {
                 store.removed(job, result).expect("nothing fails on this disk");
             }
             drop(store);
-            // What it left behind is not judged, but must not break the next one either.
+            // The files that it left are not judged, but must not break the next one either.
             let _ = open(disk);
         }
         Err(Fault::Damaged { .. }) => outcomes.refused += 1,

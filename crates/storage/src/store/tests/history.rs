@@ -1,4 +1,4 @@
-//! What a run did, and what a store must hold that recovers from it: exactly the frames up to some point, and that point
+//! The events of a run, and from them the content of a store that recovers from it: exactly the frames up to some point, and that point
 //! not before the last one acknowledged.
 
 use std::collections::{BTreeMap, HashMap};
@@ -45,7 +45,7 @@ pub(super) enum Event {
         first: i64,
         next: i64,
         batches: Vec<(i64, Bytes)>,
-        /// What was staged in earlier frames is durable before such a checkpoint is.
+        /// The content of earlier frames is durable before such a checkpoint is.
         staged_before: u64,
     },
     Witness(Witness),
@@ -105,7 +105,7 @@ impl History {
         self.events.push((frame, event));
     }
 
-    /// What was derived from the events so far.
+    /// Forgets what was derived from the events so far.
     fn forget_states(&mut self) {
         self.states.get_mut().clear();
         self.checked.get_mut().clear();
@@ -142,7 +142,7 @@ impl History {
         }
     }
 
-    /// Whether what was imported is there, once a checkpoint named it before the disk's operation number `operations` began. A
+    /// Says whether what was imported is there, once a checkpoint named it before the disk's operation number `operations` began. A
     /// partition that is gone was deleted, or `check` says so.
     pub(super) fn check_imports(&self, store: &Store, operations: u64) -> Result<(), String> {
         let recorded = self.recorded.iter().filter(|(at, _, _)| *at <= operations);
@@ -193,7 +193,7 @@ impl History {
         self.events.last().map_or(0, |(frame, _)| frame + 1)
     }
 
-    /// What there is after `frames` frames.
+    /// The partitions after `frames` frames.
     pub(super) fn state_after(&self, frames: u64) -> Rc<State> {
         let replay = || Rc::new(self.replay(frames, &[]));
         self.states

@@ -32,7 +32,7 @@ fn damaged_file(fault: &Fault) -> Result<&Path, String> {
     }
 }
 
-/// What was laid out later is there, what was damaged is told of, and only that.
+/// Batches that were laid out later are there; damage is told of, and nothing else.
 fn judge(rig: &mut Rig, damaged: &Path, later: &[u8]) -> Result<(), String> {
     let id = partition(0);
     let (first, next) = rig.bounds(0);
@@ -62,7 +62,7 @@ fn lay_out_behind(damage: impl FnOnce(&SimulatedDisk, &Path)) -> Result<(), Stri
     let later = rig.append(0, 100);
     rig.flush();
     rig.lay_out();
-    // What is in memory proves nothing of what is on the disk.
+    // Memory proves nothing of what is on the disk.
     let (mut rig, _) = rig.restart();
     judge(&mut rig, &path, &later)?;
     let last = rig.append(0, 50);

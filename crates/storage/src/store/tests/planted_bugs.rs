@@ -19,7 +19,7 @@ use super::removals::trim_while_a_run_is_written;
 use super::returning::{fail_to_prepare_a_free_file, read_while_the_file_goes_back};
 use super::witnesses::witness_and_go_on;
 
-/// Whether `test` fails, by an error or a panic, with `bug` planted in what it tests.
+/// Says whether `test` fails, by an error or a panic, with `bug` planted in what it tests.
 fn catches(bug: Bug, test: impl FnOnce() -> Result<(), String>) {
     let outcome = catch_unwind(AssertUnwindSafe(|| with(bug, test)));
     match outcome {
@@ -34,7 +34,7 @@ fn catches(bug: Bug, test: impl FnOnce() -> Result<(), String>) {
     }
 }
 
-/// Whether `test` panics with `bug` planted in what it tests.
+/// Says whether `test` panics with `bug` planted in what it tests.
 fn panics(bug: Bug, test: fn()) {
     catches(bug, || {
         test();

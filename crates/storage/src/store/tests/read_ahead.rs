@@ -48,7 +48,7 @@ fn laid_out(number: u8, chunk_cache_bytes: usize) -> (Rig, Vec<Bytes>) {
     (rig, appended)
 }
 
-/// What a read gives now: the batches, or how many loads it has to wait for.
+/// The answer of a read now: the batches, or how many loads it has to wait for.
 enum Found {
     Batches(Vec<Bytes>),
     AfterLoading(Vec<Bytes>),

@@ -273,7 +273,7 @@ fn a_timestamp_is_located_though_its_segment_is_given_up_meanwhile() {
     assert!(matches!(located, Ok(Located::From(Offset(9)))));
 }
 
-/// What cannot be read there is no index that was trimmed meanwhile, to be asked for again.
+/// A fault that is found there is no index that was trimmed meanwhile, to be asked for again.
 #[test]
 fn a_search_whose_index_cannot_be_read_ends_though_the_log_starts_inside_its_segment() {
     let mut rig = Rig::new();
@@ -378,7 +378,7 @@ fn shared_frames(count: usize, others_bytes: usize) -> (Rig, Vec<bytes::Bytes>) 
     (rig, appended)
 }
 
-/// Whether what a read of two batches gives lies side by side in memory: a copy does, and not what was read with their frames.
+/// Says whether what a read of two batches gives lies side by side in memory: a copy does, and not what was read with their frames.
 fn is_copied(rig: &mut Rig) -> bool {
     let Ok(Read::Job(job)) = rig.store.read(partition(0), Offset(0), Offset(2), 1 << 20) else {
         panic!("nothing is kept in memory");

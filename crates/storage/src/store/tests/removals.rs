@@ -356,7 +356,7 @@ fn retention_goes_by_age_and_by_size() {
             .retention_start(partition(9), older_than(i64::MAX), None),
         None
     );
-    // What came too lately stays, and so does all of a segment or a batch that it is part of.
+    // Records that came too lately stay, and so does all of a segment or a batch that they are part of.
     let all_before = |stood_before: i64| {
         let age = AgeLimit {
             oldest_ms: i64::MAX,

@@ -23,7 +23,7 @@ pub(crate) const ROLLING: SegmentRolling = SegmentRolling {
     age_ms: 60_000,
 };
 
-/// How segments of a partition roll. Those of every fourth one are as large as a journal file, so that they may adopt one.
+/// The rolling of a partition's segments. Those of every fourth one are as large as a journal file, so that they may adopt one.
 pub(crate) fn rolling(id: PartitionId) -> SegmentRolling {
     match id.topic.0[0] % 4 {
         3 => SegmentRolling {

@@ -10,7 +10,7 @@ use crate::partition::SegmentRolling;
 use crate::store::{Compacted, CompactionOrder};
 
 const RESERVE_BYTES: u64 = 1 << 20;
-/// What is left free beside the reserve.
+/// The bytes that are left free beside the reserve.
 const MARGIN_BYTES: u64 = 32 << 20;
 
 #[test]

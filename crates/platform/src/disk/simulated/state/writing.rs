@@ -1,4 +1,4 @@
-//! What becomes of a file's content when it is written, synced or filled: as far as there is room, and as the plan of
+//! Writes, syncs and fills of a file's content: as far as there is room, and as the plan of
 //! faults says.
 
 use std::io;
@@ -14,7 +14,7 @@ use super::{About, State, answer};
 use crate::disk::{BLOCK_BYTES, not_to_shrink};
 
 const BLOCK: u64 = BLOCK_BYTES as u64;
-/// What a disk without a set capacity claims to be able to hold.
+/// The capacity that a disk without a set one claims.
 const UNLIMITED_BYTES: u64 = 1 << 40;
 
 impl State {
@@ -193,7 +193,7 @@ impl State {
         answer(verdict)
     }
 
-    /// How many leading bytes of a write find room.
+    /// The number of leading bytes of a write that find room.
     fn fitting(&self, file: FileId, position: u64, length: usize) -> usize {
         if self.capacity.is_none() && !self.faults.full {
             return length;

@@ -1,4 +1,4 @@
-//! How calls fail, and what their failure leaves behind.
+//! Tests of calls that fail, and of what their failure leaves behind.
 
 use super::*;
 

@@ -14,7 +14,7 @@ pub(super) enum Compacting {
     Ran(CompactionJob, Result<StepResult, Fault>, bool),
 }
 
-/// What compaction came to in a run.
+/// The outcome of compaction in a run.
 #[derive(Debug, Default, Clone, Copy)]
 pub(in super::super) struct CompactionCounts {
     pub(in super::super) passes: usize,

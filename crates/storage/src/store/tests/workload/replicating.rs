@@ -1,4 +1,4 @@
-//! What a replica does beside appending: its tail lags, it cuts a suffix off, accepts and promises epochs, copies what others wrote.
+//! The deeds of a replica beside appends: its tail lags, it cuts a suffix off, accepts and promises epochs, copies what others wrote.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -41,7 +41,7 @@ pub(super) struct Replicating {
 }
 
 impl Replicating {
-    /// What was promised and accepted in frames that are lost was never told to anybody.
+    /// Forgets promises and accepts of frames that are lost: they were never told to anybody.
     pub(super) fn start_again(&mut self, history: &History) {
         let state = history.state_after(u64::MAX);
         let vows = state.iter().map(|(id, log)| (*id, (log.promised, log.accepted)));
