@@ -109,6 +109,7 @@ impl Watcher {
             let mut asked = false;
             loop {
                 let signal = tokio::select! {
+                    biased;
                     _ = self.interrupt.recv() => Signal::Interrupt,
                     _ = self.terminate.recv() => Signal::Terminate,
                     () = received(&mut self.hangup) => Signal::Hangup,

@@ -13,12 +13,13 @@ mod snapshot;
 #[cfg(test)]
 mod tests;
 
-use std::collections::hash_map::Entry as Place;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::num::NonZeroU64;
 use std::time::Duration;
 
+use indexmap::IndexMap;
+use indexmap::map::Entry as Place;
 use record::{BatchHeader, Offset};
 use thiserror::Error;
 
@@ -201,7 +202,7 @@ pub enum Sequence {
 #[derive(Debug, Clone)]
 pub struct Producers {
     limits: ProducerLimits,
-    entries: HashMap<ProducerId, Entry>,
+    entries: IndexMap<ProducerId, Entry>,
     /// The producers by the turn in which they wrote: the first is the one silent longest.
     turns: BTreeMap<NonZeroU64, ProducerId>,
     next_turn: NonZeroU64,
@@ -237,7 +238,7 @@ impl Producers {
         );
         Producers {
             limits,
-            entries: HashMap::new(),
+            entries: IndexMap::new(),
             turns: BTreeMap::new(),
             next_turn: NonZeroU64::MIN,
             latest: Duration::ZERO,

@@ -1,7 +1,7 @@
 //! What must hold for any inputs: the tail never moves back, a sequence is accepted once, and a history that was
 //! snapshotted, cut and replayed equals the one that went on running.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use proptest::prelude::*;
@@ -132,7 +132,7 @@ proptest! {
         let mut leader = leader(1, limits());
         let mut now = Duration::ZERO;
         // When each producer has written last, and what since it last came back from a longer silence.
-        let mut heard_of: HashMap<i64, (Duration, HashSet<(i16, i32)>)> = HashMap::new();
+        let mut heard_of: BTreeMap<i64, (Duration, BTreeSet<(i16, i32)>)> = BTreeMap::new();
         for (input, seconds, has_room, looks_round) in inputs {
             let Input::Append { id, epoch, first_sequence, record_count } = input else { continue };
             now += Duration::from_secs(seconds);
@@ -164,7 +164,7 @@ proptest! {
         history.producers.begin_at(ProducerId(0));
         let (node, start) = (NodeId(0), Offset::ZERO);
         let mut leader = Leader::open(LeaderState::single(node, Epoch(0), start, start, history));
-        let mut expected = HashMap::new();
+        let mut expected = BTreeMap::new();
         for (id, first_sequence, record_count, journal_takes_it) in inputs {
             let producer = Some(Stamp { id: ProducerId(id), epoch: 0, first_sequence });
             let append = Append { record_count, max_timestamp_ms: 0, producer, transactional: false };

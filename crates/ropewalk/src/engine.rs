@@ -3,11 +3,11 @@
 //! The lock is held to stage, to number and to look, for microseconds. Whatever waits for the disk is a job of the store and
 //! runs without it: so a thread that appends never waits for one that reads, lays out or flushes something else.
 
-use std::collections::HashMap;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use indexmap::IndexMap;
 use platform::clock::Clock;
 use platform::disk::{Disk, Lock};
 use protocol::leader::NodeId;
@@ -57,7 +57,7 @@ pub(crate) enum Phase {
 pub(crate) struct State {
     pub(crate) store: Store,
     pub(crate) node: NodeId,
-    pub(crate) partitions: HashMap<PartitionId, Partition>,
+    pub(crate) partitions: IndexMap<PartitionId, Partition>,
     pub(crate) metadata: Metadata,
     /// Commands that this opening has to journal before anything else of it: they are applied to `metadata` already.
     pub(crate) start: Vec<Command>,
@@ -215,7 +215,7 @@ impl State {
             durable_before: store.staged_before(),
             store,
             node,
-            partitions: HashMap::new(),
+            partitions: IndexMap::new(),
             metadata,
             start: Vec::new(),
             phase: Phase::Open,

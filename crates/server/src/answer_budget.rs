@@ -6,7 +6,7 @@
 //! thread.
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::rc::{Rc, Weak};
 
@@ -29,7 +29,7 @@ pub(crate) struct AnswerBudget {
     /// The turn of the one that looks for room, among those that wait to gather a long answer.
     gathering: Mutex<()>,
     /// The lines in front of that one, one for each address that has any.
-    lines: RefCell<HashMap<IpAddr, Weak<Mutex<()>>>>,
+    lines: RefCell<BTreeMap<IpAddr, Weak<Mutex<()>>>>,
     /// Told whenever something is given back, for that one.
     freed_some: Notify,
 }

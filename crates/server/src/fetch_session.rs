@@ -9,7 +9,7 @@ mod session;
 mod shares;
 
 use std::cell::Cell;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -68,7 +68,7 @@ pub(crate) struct Asked {
 }
 
 pub(crate) struct FetchSessions {
-    sessions: HashMap<i32, FetchSession>,
+    sessions: BTreeMap<i32, FetchSession>,
     shares: Shares,
     next_id: i32,
 }
@@ -77,7 +77,7 @@ impl FetchSessions {
     /// Sessions of one core. Cores number theirs apart, so that a consumer that comes to another core is not mistaken.
     pub(crate) fn new(core: usize, most: SessionRoom) -> FetchSessions {
         FetchSessions {
-            sessions: HashMap::new(),
+            sessions: BTreeMap::new(),
             shares: Shares::new(most),
             next_id: ((core as i32 & 0x3ff) << CORE_SHIFT) + 1,
         }

@@ -1,7 +1,7 @@
 //! Places that are bounded altogether and for one address: of connections, of HTTP's connections and followers. The
 //! newcomer is refused, never the one that has a place.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -47,7 +47,7 @@ pub(crate) struct Seat {
 pub(crate) struct Seats {
     all: Arc<AtomicUsize>,
     /// The counts of addresses that have places, and of some that had.
-    by_address: HashMap<IpAddr, Arc<AtomicUsize>>,
+    by_address: BTreeMap<IpAddr, Arc<AtomicUsize>>,
 }
 
 impl Seats {

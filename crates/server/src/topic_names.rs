@@ -1,6 +1,6 @@
 //! What the topics of a directory at rest are called: files know them by their ids alone. Reads only.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use platform::disk::Disk;
@@ -14,7 +14,7 @@ use crate::controller::take_record;
 /// The names of topics that were not deleted.
 #[derive(Debug, Default)]
 pub struct TopicNames {
-    names: HashMap<TopicId, Arc<str>>,
+    names: BTreeMap<TopicId, Arc<str>>,
 }
 
 impl TopicNames {

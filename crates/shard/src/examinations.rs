@@ -10,7 +10,7 @@
 //! was sent, and nobody was given the room: so none is begun while many such batches wait for room behind this.
 
 use std::cell::{Cell, RefCell};
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
 use std::rc::Rc;
 
@@ -44,7 +44,7 @@ pub(super) struct Examinations {
 /// A room for each client that has something in it.
 #[derive(Default)]
 struct Waiting {
-    rooms: HashMap<Client, WaitingRoom<AppendRequest>>,
+    rooms: BTreeMap<Client, WaitingRoom<AppendRequest>>,
     /// Each of them once; the first is the next to have its turn.
     clients: VecDeque<Client>,
 }

@@ -4,7 +4,7 @@
 //! may reflect what is only staged, so it waits for that flush; one that claims what never becomes durable is not written.
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -66,7 +66,7 @@ impl Layout {
 struct LayoutWaits {
     looked_at: Duration,
     /// Of a partition with records in the journal alone: where these ended, and since when at the latest some of them wait.
-    seen: HashMap<PartitionId, (Offset, Duration)>,
+    seen: BTreeMap<PartitionId, (Offset, Duration)>,
 }
 
 impl LayoutWaits {
@@ -74,7 +74,7 @@ impl LayoutWaits {
     fn since(looked_at: Duration) -> LayoutWaits {
         LayoutWaits {
             looked_at,
-            seen: HashMap::new(),
+            seen: BTreeMap::new(),
         }
     }
 }

@@ -3,9 +3,6 @@
 //! Here the pure leader and the store meet: the leader numbers, the store stages, a flush makes durable, the leader says
 //! what is committed, and whoever waits is answered. Everything runs on the owning core; only jobs leave it.
 
-// What is decided must not depend on the order of a hash map, which differs from run to run.
-#![cfg_attr(not(test), deny(clippy::iter_over_hash_type))]
-
 mod answered;
 mod append;
 mod background;
@@ -27,11 +24,12 @@ mod waiting_room;
 mod watcher;
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use indexmap::IndexMap;
 use platform::clock::Clock;
 use platform::counters::{Counter, Histogram};
 use protocol::leader::NodeId;
@@ -135,7 +133,7 @@ pub struct Shard {
     topic_book: Rc<TopicBook>,
     store: RefCell<Store>,
     /// Each in its own place: a table that grows moves what is in it, all in one turn.
-    partitions: RefCell<HashMap<PartitionId, Box<Partition>>>,
+    partitions: RefCell<IndexMap<PartitionId, Box<Partition>>>,
     producer_room: ProducerRoom,
     /// Appends that come before all that wait for room.
     examinations: Examinations,
@@ -145,7 +143,7 @@ pub struct Shard {
     layout: Layout,
     removals: Removals,
     /// Partitions whose compaction failed, and until when they are left alone.
-    compaction_rests: RefCell<HashMap<PartitionId, Duration>>,
+    compaction_rests: RefCell<BTreeMap<PartitionId, Duration>>,
     /// Something was read ahead.
     read_ahead: Notify,
     /// The next journal file may have to be prepared.
@@ -180,13 +178,13 @@ impl Shard {
             counters: ShardCounters::default(),
             topic_book,
             store: RefCell::new(store),
-            partitions: RefCell::new(HashMap::new()),
+            partitions: RefCell::new(IndexMap::new()),
             examinations: Examinations::default(),
             waiting: WaitingRooms::default(),
             flushing: Flushing::default(),
             layout: Layout::since(began),
             removals: Removals::default(),
-            compaction_rests: RefCell::new(HashMap::new()),
+            compaction_rests: RefCell::new(BTreeMap::new()),
             read_ahead: Notify::new(),
             file_is_wanted: Notify::new(),
             background: Notify::new(),

@@ -29,7 +29,7 @@ pub(super) struct Removals {
 impl Shard {
     /// Gives a partition up: waiting clients are told, its files go in the background.
     pub fn delete_partition(&self, id: PartitionId) {
-        if let Some(partition) = self.partitions.borrow_mut().remove(&id) {
+        if let Some(partition) = self.partitions.borrow_mut().swap_remove(&id) {
             if let Ok(leader) = partition.role.leader() {
                 self.producer_room.note_gone(leader.producers());
             }

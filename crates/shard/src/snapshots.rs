@@ -4,7 +4,7 @@
 //! exactly of one offset, its partition's tail when it was taken. Nothing is laid out meanwhile, so what lies behind that offset stays
 //! in the journal, from which recovery takes it. One thing can overtake a snapshot: a trim. Then another one is taken.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -20,7 +20,7 @@ const PRODUCERS_IN_ONE_TURN: usize = 5_000;
 /// See the module.
 #[derive(Default)]
 pub(super) struct Snapshots {
-    taken: HashMap<PartitionId, (Offset, Bytes)>,
+    taken: BTreeMap<PartitionId, (Offset, Bytes)>,
 }
 
 impl Snapshots {

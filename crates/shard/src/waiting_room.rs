@@ -5,7 +5,7 @@
 //! may send as much anew. So appends that nobody waits for go, before they are more than all that came before them.
 
 use std::cell::RefCell;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
 use record::PartitionId;
@@ -73,7 +73,7 @@ impl Waits for Attempt {
 pub(super) struct WaitingRoom<A> {
     queue: VecDeque<A>,
     /// The number of appends in the queue for each partition.
-    partitions: HashMap<PartitionId, usize>,
+    partitions: BTreeMap<PartitionId, usize>,
     /// Bytes of the appends that were still waited for at the last look at all.
     swept_bytes: usize,
     /// Bytes that have come since. Only when they are as many is there another look: each byte pays for one.
@@ -86,7 +86,7 @@ impl<A> Default for WaitingRoom<A> {
     fn default() -> WaitingRoom<A> {
         WaitingRoom {
             queue: VecDeque::new(),
-            partitions: HashMap::new(),
+            partitions: BTreeMap::new(),
             swept_bytes: 0,
             added_bytes: 0,
             grown_bytes: 0,

@@ -3,7 +3,7 @@
 //! It must not run beside a store that is open: what that is writing would look damaged. Recovery checks what it needs to
 //! start; this checks everything that is stored, and goes on after a fault to find them all.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -174,7 +174,7 @@ impl Check<'_> {
     /// Looks at each frame by itself, also behind those where recovery would give up with `fault`.
     fn damaged_journal(&mut self, checkpoint: Option<&Checkpoint>, fault: Fault) {
         let start = checkpoint.map(|checkpoint| checkpoint.replay);
-        let held = checkpoint.map_or_else(HashSet::new, Checkpoint::held_files);
+        let held = checkpoint.map_or_else(BTreeSet::new, Checkpoint::held_files);
         let mut batches = 0;
         let surveyed = survey(
             self.disk,

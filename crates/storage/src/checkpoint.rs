@@ -7,7 +7,7 @@ mod verify;
 
 pub(crate) use verify::OFFSET_MAX;
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -101,7 +101,7 @@ fn damaged(file: &str, what: &str) -> Fault {
 
 impl Checkpoint {
     /// The numbers of the journal files that are not the journal's any more: segments, or about to be removed.
-    pub(crate) fn held_files(&self) -> HashSet<u32> {
+    pub(crate) fn held_files(&self) -> BTreeSet<u32> {
         let segments = self.partitions.iter().flat_map(|partition| &partition.segments);
         let adopted = segments.filter_map(|segment| segment.adopted);
         let removed = self.removals.iter().filter_map(|removal| removal.adopted);

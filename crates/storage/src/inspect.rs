@@ -1,6 +1,6 @@
 //! The content of the files, line by line, for a person who looks into them. Reads only; no store may be open on them.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -172,7 +172,7 @@ pub fn list_frames(disk: &Arc<dyn Disk>, identity: &JournalIdentity) -> (Vec<Fra
         Err(fault) => return (Vec::new(), vec![fault]),
     };
     let start = checkpoint.as_ref().map(|checkpoint| checkpoint.replay);
-    let held = checkpoint.map_or_else(HashSet::new, |checkpoint| checkpoint.held_files());
+    let held = checkpoint.map_or_else(BTreeSet::new, |checkpoint| checkpoint.held_files());
     let names = file_names(disk, identity);
     let mut listings = Vec::new();
     let scanned = scan(disk, identity, start, &held, &mut |location, _, entries| {
@@ -190,7 +190,7 @@ pub fn list_frames(disk: &Arc<dyn Disk>, identity: &JournalIdentity) -> (Vec<Fra
     (listings, surveyed.faults_with(fault))
 }
 
-fn list_frame(names: &HashMap<u64, String>, location: &FrameLocation, entries: &[Entry]) -> FrameListing {
+fn list_frame(names: &BTreeMap<u64, String>, location: &FrameLocation, entries: &[Entry]) -> FrameListing {
     FrameListing {
         file: names.get(&location.file_sequence).cloned().unwrap_or_default(),
         position: location.position,
@@ -201,7 +201,7 @@ fn list_frame(names: &HashMap<u64, String>, location: &FrameLocation, entries: &
 }
 
 /// The journal's files by their sequences. What is wrong with one is for the scan to say.
-fn file_names(disk: &Arc<dyn Disk>, identity: &JournalIdentity) -> HashMap<u64, String> {
+fn file_names(disk: &Arc<dyn Disk>, identity: &JournalIdentity) -> BTreeMap<u64, String> {
     let directory = directory(identity);
     let names = disk.list(&directory).unwrap_or_default();
     let sequence = |path: &Path| {
@@ -321,7 +321,7 @@ pub fn stored_batches(
     let start = checkpoint.as_ref().map(|checkpoint| checkpoint.replay);
     let held = checkpoint
         .as_ref()
-        .map_or_else(HashSet::new, Checkpoint::held_files);
+        .map_or_else(BTreeSet::new, Checkpoint::held_files);
     let logs = checkpoint
         .into_iter()
         .flat_map(|checkpoint| checkpoint.partitions);

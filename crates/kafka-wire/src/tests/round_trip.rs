@@ -178,7 +178,7 @@ fn a_text_too_long_for_any_peer_is_cut_between_characters() {
 #[test]
 fn texts_behave_as_strings() {
     let text = Text::from("zürich");
-    let mut map = std::collections::HashMap::new();
+    let mut map = std::collections::BTreeMap::new();
     map.insert(text.clone(), 1);
     assert_eq!(map.get("zürich"), Some(&1));
     assert_eq!(

@@ -2,7 +2,7 @@
 //!
 //! Names in parentheses are Kafka's broker configs. Data only; `check` refuses what a request has too much of.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::contract::{CommitOffsets, ConsumerHeartbeat, FetchTopic, GroupError, JoinGroup, Name, Request};
@@ -249,7 +249,7 @@ impl Settings {
 
 /// An answer says all that was noted beside an offset: asked for often enough, the same one would fill the memory.
 fn check_once(topics: &[FetchTopic]) -> Result<(), GroupError> {
-    let mut seen = HashSet::new();
+    let mut seen = BTreeSet::new();
     let mut partitions = topics
         .iter()
         .flat_map(|topic| topic.partitions.iter().map(move |index| (&topic.topic, *index)));

@@ -1,6 +1,6 @@
 //! The topics as a coordinator knows them: names, ids, numbers of partitions. Told by `handle_topics`, never asked for.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use record::TopicId;
 
@@ -29,7 +29,7 @@ pub enum TopicChange {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Topics {
     by_name: BTreeMap<Name, Topic>,
-    names: HashMap<TopicId, Name>,
+    names: BTreeMap<TopicId, Name>,
     /// Rises with every change.
     version: u64,
 }

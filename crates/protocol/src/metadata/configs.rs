@@ -5,7 +5,7 @@
 //! ```
 //! The first that there is goes. Plans are made here and carried out by `apply`; both see the same image.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use record::TopicId;
@@ -249,13 +249,13 @@ impl Metadata {
             ConfigOperation::Delete => ConfigChange::reset(&edit.name),
             ConfigOperation::Append => {
                 let mut words = self.words_in_force(target, edit)?;
-                let mut named: HashSet<String> = words.iter().cloned().collect();
+                let mut named: BTreeSet<String> = words.iter().cloned().collect();
                 let added = words_of(&edit.value).filter(|word| named.insert(word.clone()));
                 words.extend(added);
                 ConfigChange::set(&edit.name, &words.join(","))
             }
             ConfigOperation::Subtract => {
-                let gone: HashSet<String> = words_of(&edit.value).collect();
+                let gone: BTreeSet<String> = words_of(&edit.value).collect();
                 let mut words = self.words_in_force(target, edit)?;
                 words.retain(|word| !gone.contains(word));
                 ConfigChange::set(&edit.name, &words.join(","))

@@ -117,7 +117,7 @@ impl Producers {
         let (_, id) = self.turns.pop_first().expect("called with at least one producer");
         let forgotten = self
             .entries
-            .remove(&id)
+            .swap_remove(&id)
             .expect("every turn belongs to a producer");
         if let Some(client) = forgotten.client {
             let change = ShareChange::Forgotten(client);

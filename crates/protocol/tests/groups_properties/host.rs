@@ -1,7 +1,7 @@
 //! What stands around the coordinator in either world: a clock, a log that is slow and refuses at times, and the tickets
 //! of all who wait. It dies and comes back, and then has what was durable, no more and no less.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use protocol::groups::{
@@ -23,7 +23,7 @@ pub(crate) struct Host {
     to_plan: Vec<Planning>,
     under_way: Vec<(PersistId, Vec<StoredRecord>)>,
     log: Vec<StoredRecord>,
-    open_tickets: HashMap<Ticket, usize>,
+    open_tickets: BTreeMap<Ticket, usize>,
     next_ticket: u64,
     lives: u64,
 }
@@ -43,7 +43,7 @@ impl Host {
             to_plan: Vec::new(),
             under_way: Vec::new(),
             log: Vec::new(),
-            open_tickets: HashMap::new(),
+            open_tickets: BTreeMap::new(),
             next_ticket: 0,
             lives: 0,
         };

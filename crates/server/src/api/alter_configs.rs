@@ -3,7 +3,7 @@
 //! What is wanted of one topic or broker is done whole or not at all, each by itself; all of a request is one change of the
 //! metadata. An answer comes when every core works by the new values. What would have no effect before a restart is refused.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -179,7 +179,7 @@ fn some_value(name: &Text, value: Option<Text>) -> Result<Arc<str>, Refusal> {
 /// # Errors
 /// One is named twice.
 pub(super) fn check_once<'a>(mut names: impl Iterator<Item = &'a Text>) -> Result<(), Refusal> {
-    let mut seen = HashSet::new();
+    let mut seen = BTreeSet::new();
     match names.find(|name| !seen.insert(*name)) {
         None => Ok(()),
         Some(name) => {
@@ -241,7 +241,7 @@ async fn alter<R: Send + 'static, T: Send + 'static>(
 
 /// Refuses what is wanted of a resource that is named again: whose wish would go is for the client to say.
 fn read(mut wanted: Vec<Wanted>) -> Vec<Wanted> {
-    let mut times: HashMap<(i8, Text), usize> = HashMap::new();
+    let mut times: BTreeMap<(i8, Text), usize> = BTreeMap::new();
     for wanted in &wanted {
         *times
             .entry((wanted.resource_type, wanted.name.clone()))

@@ -1,6 +1,6 @@
 //! CreateTopics: several topics in one change of the metadata, each created or refused by itself.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -166,7 +166,7 @@ fn assigned(
         let message = format!("A manual partition assignment was specified, but {what} was not set to -1.");
         return Err(Refusal::new(ErrorCode::InvalidRequest, message));
     }
-    let mut indexes = HashSet::new();
+    let mut indexes = BTreeSet::new();
     let replica_count = assignments[0].broker_ids.len();
     for assignment in assignments {
         let index = assignment.partition_index;

@@ -1,6 +1,6 @@
 //! DeleteTopics: by name, from version 6 on also by id.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use kafka_wire::delete_topics::{DeletableTopicResult, DeleteTopicState};
@@ -78,7 +78,7 @@ async fn find(core: &Core, states: &[(DeleteTopicState, bool)]) -> Vec<Found> {
         slices.did(1).await;
     }
     // A name and an id may mean the same topic.
-    let mut times: HashMap<TopicId, usize> = HashMap::new();
+    let mut times: BTreeMap<TopicId, usize> = BTreeMap::new();
     for (_, id) in found.iter().flatten() {
         *times.entry(*id).or_default() += 1;
         slices.did(1).await;

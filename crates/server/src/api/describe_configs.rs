@@ -3,7 +3,7 @@
 //! A short request may have a long answer. One resource is always told. More take room for what is told of them, and wait
 //! for some before they begin; what finds none beside the others is refused with an error at which clients ask again.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use kafka_wire::describe_configs::{
@@ -85,7 +85,7 @@ pub(crate) async fn handle(
 
 /// Says of each resource whether it is named for the first time: naming one a million times must not multiply the answer.
 fn firsts(resources: &[DescribeConfigsResource]) -> Vec<bool> {
-    let mut seen = HashSet::with_capacity(resources.len());
+    let mut seen = BTreeSet::new();
     let keys = resources
         .iter()
         .map(|resource| (resource.resource_type, &resource.resource_name));
@@ -149,7 +149,7 @@ async fn describe(
         .filter(|keys| !keys.is_empty())
     {
         let names = configs.iter().map(|config| (config.name.clone(), false));
-        let mut wanted: HashMap<Text, bool> = names.collect();
+        let mut wanted: BTreeMap<Text, bool> = names.collect();
         for key in keys {
             wanted.get_mut(key).into_iter().for_each(|wanted| *wanted = true);
             slices.did(1).await;

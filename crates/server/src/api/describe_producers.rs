@@ -1,6 +1,6 @@
 //! DescribeProducers: what partitions remember of their idempotent producers (KIP-664).
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -34,7 +34,7 @@ pub(super) async fn handle(
 ) -> DescribeProducersResponse {
     let topics = Long::of(&core, request.topics, &room);
     let questions = || {
-        let (core, mut seen) = (&core, HashSet::new());
+        let (core, mut seen) = (&core, BTreeSet::new());
         let named = topics.iter().flat_map(|topic| {
             let indexes = topic.partition_indexes.iter();
             indexes.map(move |index| (&topic.name, *index))

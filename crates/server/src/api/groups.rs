@@ -9,7 +9,7 @@ mod find_coordinator;
 mod membership;
 mod offsets;
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;
@@ -91,7 +91,7 @@ async fn once<I: Send + 'static>(
     let count = items.len();
     let mark = move || {
         let is_first: Vec<bool> = {
-            let mut seen = HashSet::new();
+            let mut seen = BTreeSet::new();
             items.iter().map(|item| seen.insert(key(item))).collect()
         };
         items.into_iter().zip(is_first).collect()

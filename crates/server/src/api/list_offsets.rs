@@ -4,7 +4,7 @@
 //! a batch that may hold the answer, and those off the core, since decompressing takes long. Only committed records
 //! from the log start on are found.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::time::Duration;
@@ -128,7 +128,7 @@ fn named_twice(topics: &[ListOffsetsTopic]) -> Vec<bool> {
         let partitions = topic.partitions.iter();
         partitions.map(move |wanted| (&topic.name, wanted.partition_index))
     });
-    let mut places = HashMap::with_capacity(count);
+    let mut places = BTreeMap::new();
     let mut twice = vec![false; count];
     for (place, named) in named.enumerate() {
         let first = *places.entry(named).or_insert(place);

@@ -3,7 +3,7 @@
 //!
 //! Answered from this core's image: whoever was told of a change sees it on every connection.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -56,7 +56,7 @@ struct Manner {
     /// Names that are not there may come into being.
     creates: bool,
     /// Those that could not, and why.
-    refused: HashMap<Text, ErrorCode>,
+    refused: BTreeMap<Text, ErrorCode>,
 }
 
 /// Also says what the answer takes with its frame, in bytes.
@@ -73,7 +73,7 @@ pub(super) async fn handle(
         caller,
         operations: if_asked(request.include_topic_authorized_operations, ON_TOPIC),
         creates: request.allow_auto_topic_creation && core.facts.config.topics.auto_create,
-        refused: HashMap::new(),
+        refused: BTreeMap::new(),
     };
     let (topics, held) = tell(&core, request.topics, version, room, manner).await;
     let response = MetadataResponse {
@@ -205,7 +205,7 @@ async fn all(core: &Rc<Core>) -> Long<Named> {
 
 /// Each topic once: naming one a million times must not multiply the answer.
 fn distinct(topics: &[MetadataRequestTopic]) -> Vec<Named> {
-    let mut seen = HashSet::with_capacity(topics.len());
+    let mut seen = BTreeSet::new();
     let keys = topics.iter().map(|topic| {
         let name = topic.name.as_ref();
         (
@@ -247,9 +247,9 @@ async fn create(
     named: &[Named],
     room: SharedRoom,
     caller: &Caller,
-) -> HashMap<Text, ErrorCode> {
+) -> BTreeMap<Text, ErrorCode> {
     let names = missing(core, named).await;
-    let mut refused = HashMap::new();
+    let mut refused = BTreeMap::new();
     if names.is_empty() {
         return refused;
     }

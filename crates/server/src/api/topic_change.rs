@@ -1,8 +1,7 @@
 //! What the APIs that change topics share: plans that keep within the cluster's limits together, and answers that say what
 //! to do.
 
-use std::collections::HashMap;
-use std::hash::Hash;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use kafka_wire::{ErrorCode, Text};
@@ -139,9 +138,9 @@ pub(super) fn conclude<'a, T: 'a>(wishes: impl IntoIterator<Item = &'a mut Resul
 
 /// What a request wants, in the order of first appearances, and whether it names that only once. What is named twice is
 /// answered once: which of the two is meant is for the client to say.
-pub(super) async fn each_once<T, K: Hash + Eq>(wanted: Vec<T>, key: impl Fn(&T) -> K) -> Vec<(T, bool)> {
+pub(super) async fn each_once<T, K: Ord>(wanted: Vec<T>, key: impl Fn(&T) -> K) -> Vec<(T, bool)> {
     let mut slices = Slices::of(WISHES_IN_ONE_TURN);
-    let mut times: HashMap<K, usize> = HashMap::new();
+    let mut times: BTreeMap<K, usize> = BTreeMap::new();
     for one in &wanted {
         *times.entry(key(one)).or_default() += 1;
         slices.did(1).await;

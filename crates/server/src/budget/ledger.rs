@@ -15,10 +15,11 @@
 //! own claims alone. Answers that nobody takes keep the room of their requests for long: other addresses need not wait for that. Claims
 //! that have begun to hold some are met all the same, so this leaves room where many small ones come, and none beside a few huge ones.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::Duration;
 
+use indexmap::IndexMap;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -51,12 +52,12 @@ pub(super) struct Ledger {
     free_bytes: usize,
     next_claim: ClaimId,
     next_wait: u64,
-    claims: HashMap<ClaimId, Claim>,
+    claims: IndexMap<ClaimId, Claim>,
     /// All that wait, in the order of their asking.
     waiting: BTreeMap<u64, ClaimId>,
     /// Those of them that hold some already, by what they miss.
     growing: BTreeSet<(usize, ClaimId)>,
-    payers: HashMap<Payer, Account>,
+    payers: IndexMap<Payer, Account>,
     /// The payers that have newcomers, by what they hold.
     lines: BTreeSet<(usize, Payer)>,
     /// When the longest wait was last given its turn.
@@ -105,10 +106,10 @@ impl Ledger {
             free_bytes: bytes_max,
             next_claim: 0,
             next_wait: 0,
-            claims: HashMap::new(),
+            claims: IndexMap::new(),
             waiting: BTreeMap::new(),
             growing: BTreeSet::new(),
-            payers: HashMap::new(),
+            payers: IndexMap::new(),
             lines: BTreeSet::new(),
             turn_at: None,
         }
@@ -222,11 +223,11 @@ impl Ledger {
     pub(super) fn end(&mut self, id: ClaimId, now: Instant) {
         self.unqueue(id);
         self.hold(id, 0);
-        let claim = self.claims.remove(&id).expect("a claim ends once");
+        let claim = self.claims.swap_remove(&id).expect("a claim ends once");
         let account = self.payers.get_mut(&claim.payer).expect("a claim has a payer");
         account.claims -= 1;
         if account.claims == 0 {
-            self.payers.remove(&claim.payer);
+            self.payers.swap_remove(&claim.payer);
         }
         self.serve(now);
     }

@@ -2,9 +2,10 @@
 //!
 //! Stored for long: so it keeps no names that its topics cannot have, and knows what it takes of its core's memory.
 
-use std::collections::{BTreeMap, HashMap, btree_map::Entry};
+use std::collections::{BTreeMap, btree_map::Entry};
 use std::net::IpAddr;
 
+use indexmap::IndexMap;
 use kafka_wire::fetch::{FetchPartition, FetchTopic, ForgottenTopic};
 use kafka_wire::{ErrorCode, Text};
 use platform::slices::Slices;
@@ -66,7 +67,7 @@ pub(crate) struct FetchSession {
     /// Says whether its topics are named by their ids.
     names_ids: bool,
     pub(super) wanted: Vec<Wanted>,
-    places: HashMap<(TopicKey, i32), usize>,
+    places: IndexMap<(TopicKey, i32), usize>,
     /// Where the next answer begins: behind the last partition that brought records. Else those that always have some would
     /// fill every answer, and the others never come.
     begin: usize,
@@ -98,7 +99,7 @@ impl FetchSession {
             epoch: 1,
             names_ids,
             wanted: Vec::with_capacity(wanted.len()),
-            places: HashMap::with_capacity(wanted.len()),
+            places: IndexMap::with_capacity(wanted.len()),
             begin: 0,
         };
         for wanted in wanted {
@@ -188,7 +189,7 @@ impl FetchSession {
     }
 
     fn forget(&mut self, topic: &TopicKey, index: i32) {
-        let Some(place) = self.places.remove(&(topic.clone(), index)) else {
+        let Some(place) = self.places.swap_remove(&(topic.clone(), index)) else {
             return;
         };
         let forgotten = self.wanted.swap_remove(place);

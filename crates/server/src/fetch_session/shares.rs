@@ -1,6 +1,6 @@
 //! Counts what fetch sessions take of a core, together and for each address. One address may take half of it at most.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use crate::seats::Full;
@@ -44,7 +44,7 @@ impl SessionRoom {
 pub(super) struct Shares {
     most: SessionRoom,
     taken: SessionRoom,
-    by_address: HashMap<IpAddr, SessionRoom>,
+    by_address: BTreeMap<IpAddr, SessionRoom>,
 }
 
 impl Shares {
@@ -52,7 +52,7 @@ impl Shares {
         Shares {
             most,
             taken: SessionRoom::default(),
-            by_address: HashMap::new(),
+            by_address: BTreeMap::new(),
         }
     }
 

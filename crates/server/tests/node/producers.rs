@@ -1,6 +1,6 @@
 //! Idempotent producers: InitProducerId, and what sequences are taken, ignored and refused.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 
 use kafka_wire::{ErrorCode, InitProducerIdRequest, InitProducerIdResponse};
 
@@ -35,7 +35,7 @@ const STALE: (i64, Option<ErrorCode>) = (-1, Some(ErrorCode::InvalidProducerEpoc
 #[test]
 fn no_producer_id_is_given_twice() {
     let node = TestNode::start();
-    let mut seen = HashSet::new();
+    let mut seen = BTreeSet::new();
     let mut take_ids = |node: &TestNode| {
         for _ in 0..4 {
             let mut wire = node.connect();

@@ -3,7 +3,7 @@
 //! Its checksum says only that these bytes were meant. What contradicts itself (a mistake of an earlier version, or
 //! somebody's own) is damage like any other: the store behind this relies on all that is said here.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 
 use platform::disk::BLOCK_BYTES;
 
@@ -59,7 +59,7 @@ impl Checkpoint {
 impl Checkpoint {
     /// A journal file is adopted by one segment, and never while recovery still needs it.
     fn verify_adopted(&self) -> Result<(), String> {
-        let mut numbers = HashSet::new();
+        let mut numbers = BTreeSet::new();
         let segments = self.partitions.iter().flat_map(|partition| &partition.segments);
         let adopted = segments.filter_map(|segment| segment.adopted);
         let removed = self.removals.iter().filter_map(|removal| removal.adopted);

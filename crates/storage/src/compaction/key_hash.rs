@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     fn every_byte_and_the_length_count() {
-        let mut seen = std::collections::HashSet::new();
+        let mut seen = std::collections::BTreeSet::new();
         for length in 0..40 {
             assert!(seen.insert(hash([1, 2], &vec![0; length])));
             for at in 0..length {

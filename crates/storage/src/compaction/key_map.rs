@@ -94,7 +94,7 @@ impl KeyMap {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::HashMap;
+    use std::collections::BTreeMap;
 
     use platform::random::SeededRandom;
 
@@ -113,7 +113,7 @@ mod tests {
     fn it_says_what_a_plain_map_says() {
         let mut random = SeededRandom::new(4);
         let mut map = KeyMap::new([5, 6], 1 << 20, 3_000);
-        let mut plain = HashMap::new();
+        let mut plain = BTreeMap::new();
         for offset in 0..20_000_i64 {
             let key = random.below(3_000).to_string();
             assert!(put(&mut map, key.as_bytes(), offset));

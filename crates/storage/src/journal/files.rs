@@ -4,7 +4,7 @@
 //! metadata. Where records come faster than zeros, it is written to before it is filled. Its header carries a sequence that grows with every use; frames carry it too, so that what an earlier
 //! use left behind is never taken for new. The sequence is written durably *before* the file's first frame.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -309,7 +309,7 @@ impl Files {
 
     /// Frees the files before the one with `file_sequence`, which recovery will begin with from now on. Those that are
     /// `adopted` are segments now.
-    pub(super) fn release_before(&mut self, file_sequence: u64, adopted: &HashSet<u64>) {
+    pub(super) fn release_before(&mut self, file_sequence: u64, adopted: &BTreeSet<u64>) {
         while self.used.len() > 1 && self.used[0].sequence < file_sequence {
             let file = self.used.pop_front().expect("there are two");
             if !adopted.contains(&file.sequence) || planted(Bug::AdoptedFileReused) {

@@ -20,7 +20,7 @@ mod returned;
 mod scan;
 mod staging;
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::io;
 use std::sync::Arc;
 
@@ -310,7 +310,7 @@ impl Journal {
     /// Gives up what comes before `start`, where a durable checkpoint says that recovery begins. Files are reused by what
     /// it says and not by where frames are now: the frame that it names may have gone to the next file since. Not those
     /// that are `adopted`, by their sequences: they are segments now.
-    pub(crate) fn release_before(&mut self, start: &ReplayStart, adopted: &HashSet<u64>) {
+    pub(crate) fn release_before(&mut self, start: &ReplayStart, adopted: &BTreeSet<u64>) {
         assert!(
             start.frame <= self.durable_before,
             "only what is durable may be released"

@@ -14,7 +14,7 @@
 mod survey;
 mod tail;
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -75,7 +75,7 @@ pub(crate) fn scan(
     disk: &Arc<dyn Disk>,
     identity: &JournalIdentity,
     start: Option<ReplayStart>,
-    held: &HashSet<u32>,
+    held: &BTreeSet<u32>,
     visit: &mut Visit<'_>,
 ) -> Result<Scanned, Fault> {
     let scan = Scan::new(disk, identity);
@@ -112,7 +112,7 @@ impl<'a> Scan<'a> {
     fn files_from(
         &self,
         start: Option<ReplayStart>,
-        held: &HashSet<u32>,
+        held: &BTreeSet<u32>,
     ) -> Result<(Vec<JournalFile>, Vec<JournalFile>), Fault> {
         let mut files = self.open_files(held)?;
         let first_sequence = start.map_or(0, |start| start.file_sequence);
@@ -146,7 +146,7 @@ impl<'a> Scan<'a> {
     }
 
     /// All files but the held ones, in the order of their sequences.
-    fn open_files(&self, held: &HashSet<u32>) -> Result<Vec<JournalFile>, Fault> {
+    fn open_files(&self, held: &BTreeSet<u32>) -> Result<Vec<JournalFile>, Fault> {
         let names = self
             .disk
             .list(&self.directory)
@@ -154,7 +154,7 @@ impl<'a> Scan<'a> {
         let complete = names
             .into_iter()
             .filter(|name| Path::new(name).extension().is_some_and(|end| end == COMPLETE));
-        let held: HashSet<String> = held.iter().map(|number| file_name(*number)).collect();
+        let held: BTreeSet<String> = held.iter().map(|number| file_name(*number)).collect();
         let mut files = complete
             .filter(|name| !held.contains(name))
             .map(|name| self.open_file(name))

@@ -3,7 +3,7 @@
 //! One partition without a quorum would otherwise hold the files of all. Its suffix is cut off and appended again, byte for byte, in one
 //! frame: a frame counts as a whole or not at all, so no crash can leave the cut without the batches.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use record::{BatchHeader, Epoch, Offset, PartitionId};
@@ -114,7 +114,7 @@ impl Store {
         let Some(log) = self.partitions.get(&job.partition()) else {
             return Ok(());
         };
-        let mut at_hand: HashMap<(u64, u32), Bytes> = gathered
+        let mut at_hand: BTreeMap<(u64, u32), Bytes> = gathered
             .into_iter()
             .map(|carried| ((carried.staged.frame, carried.staged.start), carried.bytes))
             .collect();

@@ -13,7 +13,7 @@ mod adoption;
 mod lost_frame;
 mod step;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -132,7 +132,7 @@ struct Round {
     /// Partitions still to be looked at.
     waiting: VecDeque<PartitionId>,
     /// Frames that were read back for one partition and are mostly others', for the steps of those.
-    recalled: HashMap<u64, Bytes>,
+    recalled: BTreeMap<u64, Bytes>,
     /// The things that it took of the store's: given back if it comes to nothing.
     bytes: u64,
     /// The same of where the journal was when the round before it began.
@@ -224,7 +224,7 @@ impl Store {
             before_frame,
             carrying,
             waiting,
-            recalled: HashMap::new(),
+            recalled: BTreeMap::new(),
             bytes,
             journal_before,
             compaction: false,

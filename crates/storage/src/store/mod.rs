@@ -19,11 +19,12 @@ mod removal;
 mod resident;
 mod returning;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use indexmap::IndexMap;
 use platform::disk::Disk;
 use platform::random::Random;
 use record::{Epoch, Offset, PartitionId, batch};
@@ -130,10 +131,10 @@ pub struct Store {
     config: StoreConfig,
     journal: Journal,
     /// Each in its own place: a table that grows moves what is in it, all at once.
-    partitions: HashMap<PartitionId, Box<PartitionLog>>,
+    partitions: IndexMap<PartitionId, Box<PartitionLog>>,
     layout: Layout,
     /// Sequences of the journal files that segments consist of.
-    adopted: HashSet<u64>,
+    adopted: BTreeSet<u64>,
     removals: Removals,
     returning: Returning,
     imports: Imports,

@@ -1,9 +1,10 @@
 //! Opening a store: the checkpoint, then the journal since then. What it reads does not grow with what is stored.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use bytes::Bytes;
+use indexmap::IndexMap;
 use planted::{Bug, planted};
 use platform::disk::Disk;
 use platform::random::Random;
@@ -81,16 +82,16 @@ impl RecoveredPartition {
 
 /// The sum of the checkpoint and the journal.
 pub(crate) struct Replay {
-    pub(crate) logs: HashMap<PartitionId, Box<PartitionLog>>,
-    recovered: HashMap<PartitionId, RecoveredPartition>,
-    state_next: HashMap<PartitionId, i64>,
+    pub(crate) logs: IndexMap<PartitionId, Box<PartitionLog>>,
+    recovered: BTreeMap<PartitionId, RecoveredPartition>,
+    state_next: BTreeMap<PartitionId, i64>,
     pub(crate) removals: VecDeque<(Box<Removal>, u64)>,
     /// Partitions of which entries go on behind where their log ends here, and at which offset. What is between was laid out, and they were
     /// deleted since, or it was carried: a later entry must say so.
-    detached: HashMap<PartitionId, i64>,
+    detached: BTreeMap<PartitionId, i64>,
     /// Partitions of which entries lie below where the checkpoint says that segments end, and at which offset. They are of before the
     /// log was made to begin there: a later entry must say so.
-    outdated: HashMap<PartitionId, i64>,
+    outdated: BTreeMap<PartitionId, i64>,
     pub(crate) witnesses: Witnesses,
 }
 
@@ -107,7 +108,7 @@ pub(crate) fn recover(
     let start = checkpoint.as_ref().map(|checkpoint| checkpoint.replay);
     let held = checkpoint
         .as_ref()
-        .map_or_else(HashSet::new, Checkpoint::held_files);
+        .map_or_else(BTreeSet::new, Checkpoint::held_files);
     let mut replay = Replay::new(checkpoint);
     let mut visit = |location: &FrameLocation, frame: &bytes::Bytes, entries: &[Entry]| {
         entries.iter().try_for_each(|entry| {
@@ -199,7 +200,7 @@ impl Store {
 }
 
 /// All partitions with batches in the journal only, in the order of their first such batch.
-fn queue_for_layout(logs: &mut HashMap<PartitionId, Box<PartitionLog>>) -> VecDeque<PartitionId> {
+fn queue_for_layout(logs: &mut IndexMap<PartitionId, Box<PartitionLog>>) -> VecDeque<PartitionId> {
     let mut waiting: Vec<_> = logs
         .values_mut()
         .filter(|log| log.needs_layout())
@@ -216,12 +217,12 @@ fn queue_for_layout(logs: &mut HashMap<PartitionId, Box<PartitionLog>>) -> VecDe
 impl Replay {
     pub(crate) fn new(checkpoint: Option<Checkpoint>) -> Replay {
         let mut replay = Replay {
-            logs: HashMap::new(),
-            recovered: HashMap::new(),
-            state_next: HashMap::new(),
+            logs: IndexMap::new(),
+            recovered: BTreeMap::new(),
+            state_next: BTreeMap::new(),
             removals: VecDeque::new(),
-            detached: HashMap::new(),
-            outdated: HashMap::new(),
+            detached: BTreeMap::new(),
+            outdated: BTreeMap::new(),
             witnesses: Witnesses::default(),
         };
         let Some(checkpoint) = checkpoint else {
@@ -438,7 +439,7 @@ impl Replay {
     }
 
     fn apply_delete(&mut self, id: PartitionId, frame: u64) {
-        let log = self.logs.remove(&id);
+        let log = self.logs.swap_remove(&id);
         self.recovered.remove(&id);
         self.detached.remove(&id);
         self.outdated.remove(&id);

@@ -290,7 +290,7 @@ impl Store {
             return Ok(());
         }
         let frame = self.stage_bare(EntryKind::Delete, id, Offset::ZERO)?;
-        let log = self.partitions.remove(&id).expect("seen above");
+        let log = self.partitions.swap_remove(&id).expect("seen above");
         let files: Vec<AdoptedFile> = log
             .segments
             .iter()

@@ -5,7 +5,7 @@
 //! the reads of its segment that are under way. After a crash it is the one or the other: a file that no checkpoint
 //! names is a free journal file.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use planted::{Bug, planted};
@@ -20,7 +20,7 @@ use crate::segment::{AdoptedFile, Segment};
 pub(super) struct Returning {
     files: Vec<Returned>,
     /// Of adopted files that were read, by their sequences: a read that is under way holds one.
-    leases: HashMap<u64, Arc<()>>,
+    leases: BTreeMap<u64, Arc<()>>,
 }
 
 /// A journal file on its way back.

@@ -4,7 +4,7 @@
 //! partitions that nobody has go to the least loaded of their readers, and then move one by one from a reader to
 //! another that has at least two less, until there is none.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use record::{PartitionId, TopicId};
 
@@ -22,8 +22,8 @@ pub(super) fn assign_uniform(wishes: &Wishes) -> Vec<Assignment> {
 }
 
 /// The partitions that members had and may keep, none twice.
-fn kept(wishes: &Wishes) -> (Vec<Vec<PartitionId>>, HashMap<PartitionId, usize>) {
-    let mut holders = HashMap::new();
+fn kept(wishes: &Wishes) -> (Vec<Vec<PartitionId>>, BTreeMap<PartitionId, usize>) {
+    let mut holders = BTreeMap::new();
     let mut kept = Vec::with_capacity(wishes.members.len());
     for (place, member) in wishes.members.iter().enumerate() {
         let mut mine = Vec::new();

@@ -1,6 +1,6 @@
 //! Invariants of all replicas together, checked whenever one of them changes. A violation is a panic.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use record::{Epoch, Offset};
 
@@ -15,11 +15,11 @@ pub(super) struct Checker {
     /// The epoch in which each of them was first shown.
     committed_in: Vec<Epoch>,
     /// The batches that were ever written, by epoch and first offset.
-    named: HashMap<(Epoch, Offset), i64>,
+    named: BTreeMap<(Epoch, Offset), i64>,
     /// The leaders that have opened: where each epoch began, and its log then.
     opened: Vec<(Epoch, Opened)>,
-    leaders: HashMap<Epoch, (usize, u32)>,
-    sequences: HashMap<ProducerId, i32>,
+    leaders: BTreeMap<Epoch, (usize, u32)>,
+    sequences: BTreeMap<ProducerId, i32>,
 }
 
 /// The log of a leader when it opened.

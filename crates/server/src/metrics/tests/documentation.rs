@@ -1,6 +1,6 @@
 //! The table in docs/metrics.md, made from the code; and that what is rendered stands in it.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use prometheus_client::metrics::MetricType;
@@ -100,11 +100,11 @@ fn the_documentation_lists_every_metric() {
 #[test]
 fn names_are_unique_and_every_rendered_sample_is_documented() {
     let described = described();
-    let names: HashSet<_> = described.iter().map(|(name, ..)| name.as_str()).collect();
+    let names: BTreeSet<_> = described.iter().map(|(name, ..)| name.as_str()).collect();
     assert_eq!(names.len(), described.len());
     let text = render(snapshot(vec![Ok(core(vec![journal(0)]))]));
     let samples = text.lines().filter(|line| !line.starts_with('#'));
-    let rendered: HashSet<_> = samples
+    let rendered: BTreeSet<_> = samples
         .filter_map(|line| line.split(['{', ' ']).next())
         .map(|sample| {
             let mut of_histogram = ["_bucket", "_sum", "_count"]

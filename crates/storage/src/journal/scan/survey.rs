@@ -1,7 +1,7 @@
 //! Goes over a whole journal, also behind frames that are damaged, where a start gives up: for tools that look at what is
 //! left. Nothing of a journal with a fault is served.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use platform::disk::Disk;
@@ -41,7 +41,7 @@ pub(crate) fn survey(
     disk: &Arc<dyn Disk>,
     identity: &JournalIdentity,
     start: Option<ReplayStart>,
-    held: &HashSet<u32>,
+    held: &BTreeSet<u32>,
     visit: &mut Visit<'_>,
 ) -> Surveyed {
     let scan = Scan::new(disk, identity);

@@ -1,6 +1,6 @@
 //! Compacted logs that may come of what was appended: the invariants of compaction, checked record by record.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use record::{BatchHeader, Limits, PartitionId, Record, batches, checksum_holds, records};
@@ -10,7 +10,7 @@ use super::rig::read_log;
 use crate::store::Store;
 
 /// Logs that were checked, by partition and bounds: most crash states leave what another one has left.
-pub(super) type Checked = HashMap<(PartitionId, i64, i64), Vec<Vec<u8>>>;
+pub(super) type Checked = BTreeMap<(PartitionId, i64, i64), Vec<Vec<u8>>>;
 
 /// Compares everything that can be read with a state, as far as compaction leaves it.
 pub(super) fn compare_compacted(
@@ -112,7 +112,7 @@ fn check_batch(
 /// The latest record of each key is there; or it was a tombstone, and nothing of the key is.
 fn check_latest(appended: &Batches, found: &Batches, log_start: i64) -> Result<(), String> {
     let by_key = |batches: &Batches| {
-        let mut keys = HashMap::<Bytes, Vec<Record>>::new();
+        let mut keys = BTreeMap::<Bytes, Vec<Record>>::new();
         let records = batches.values().flat_map(|(_, records)| records);
         for record in records.filter(|record| record.offset.0 >= log_start) {
             let key = record.key.clone().expect("all have keys here");

@@ -1,6 +1,6 @@
 //! Compaction beside everything else: readers, trims, deletions, and files that the journal had.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use platform::disk::Disk;
@@ -141,7 +141,7 @@ fn with_adopted_files() -> Rig {
 }
 
 /// The names of the journal files that segments adopted.
-fn adopted(rig: &Rig) -> HashSet<String> {
+fn adopted(rig: &Rig) -> BTreeSet<String> {
     let segments = rig.store.partitions[&partition(LARGE)].segments.iter();
     let files = segments.filter_map(|segment| segment.adopted);
     files.map(|file| crate::journal::file_name(file.number)).collect()
@@ -157,7 +157,7 @@ fn another_round(rig: &mut Rig) {
     rig.lay_out();
 }
 
-fn journals(rig: &Rig) -> HashSet<String> {
+fn journals(rig: &Rig) -> BTreeSet<String> {
     rig.store.journal.file_names().into_iter().collect()
 }
 

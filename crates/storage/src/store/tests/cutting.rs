@@ -1,7 +1,7 @@
 //! Tests of what replicas need of a log: it is laid out up to its committed tail, a suffix of it can be cut off, it can begin anywhere
 //! and have gaps, and what was promised for it is not forgotten.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -44,7 +44,7 @@ fn lay_out_committed(rig: &mut Rig, state: &'static [u8]) {
 
 fn checkpoint_committed(rig: &mut Rig, state: &'static [u8]) {
     let logs = rig.store.partitions.values();
-    let committed: HashMap<_, _> = logs.map(|log| (log.id, log.committed)).collect();
+    let committed: BTreeMap<_, _> = logs.map(|log| (log.id, log.committed)).collect();
     let job = rig
         .store
         .begin_checkpoint(&mut |id| Some((Bytes::from_static(state), Offset(committed[&id]))));
@@ -471,7 +471,7 @@ fn aborted_transactions_are_in_the_index_of_segments_and_of_adopted_files() {
         first: marker / 2,
         marker,
     };
-    let mut markers: HashMap<u8, Vec<AbortedRange>> = HashMap::new();
+    let mut markers: BTreeMap<u8, Vec<AbortedRange>> = BTreeMap::new();
     for offset in 0..9 {
         for (number, value_bytes) in [(LARGE, VALUE_BYTES - 200), (0, 40)] {
             let aborts = (offset % 2 == i64::from(number) % 2).then_some(offset / 2);

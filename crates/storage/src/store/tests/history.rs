@@ -1,7 +1,7 @@
 //! The events of a run, and from them the content of a store that recovers from it: exactly the frames up to some point, and that point
 //! not before the last one acknowledged.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use bytes::Bytes;
@@ -91,7 +91,7 @@ pub(super) struct History {
     acknowledged: Vec<(u64, u64)>,
     /// After so many operations of the disk, a checkpoint named what had been imported of the partition up to an offset.
     recorded: Vec<(u64, PartitionId, i64)>,
-    states: std::cell::RefCell<HashMap<u64, Rc<State>>>,
+    states: std::cell::RefCell<BTreeMap<u64, Rc<State>>>,
     checked: std::cell::RefCell<Checked>,
 }
 

@@ -1,7 +1,7 @@
 //! Tests of the way back: a journal file that was a segment is the journal's again, once no checkpoint names it and nobody
 //! reads it, and is one or the other at every point.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ pub(super) fn assert_accounted(store: &Store, disk: &SimulatedDisk) {
         .into_iter()
         .chain(held)
         .chain(returning);
-    let mut known = HashSet::new();
+    let mut known = BTreeSet::new();
     for name in names {
         assert!(known.insert(name.clone()), "{name} has two owners");
     }
@@ -65,7 +65,7 @@ fn give_up(rig: &mut Rig) -> usize {
     segments.len()
 }
 
-fn free(rig: &Rig) -> HashSet<String> {
+fn free(rig: &Rig) -> BTreeSet<String> {
     rig.store.journal.file_names().into_iter().collect()
 }
 
@@ -75,7 +75,7 @@ fn the_journal_gets_a_file_back_when_no_checkpoint_names_it() {
     fill(&mut rig, 3);
     rig.lay_out();
     let (files, indexes) = (journal_files(&rig), rig.segments(LARGE).len());
-    let names: HashSet<String> = adopted(&rig)
+    let names: BTreeSet<String> = adopted(&rig)
         .iter()
         .filter_map(|segment| Some(crate::journal::file_name(segment.adopted?.number)))
         .collect();
@@ -260,7 +260,7 @@ fn what_the_segment_left_in_the_file_is_not_taken_for_new() {
     };
     (0..3 * 4).for_each(|_| append(&mut rig));
     rig.lay_out();
-    let names: HashSet<String> = adopted(&rig)
+    let names: BTreeSet<String> = adopted(&rig)
         .iter()
         .filter_map(|segment| Some(crate::journal::file_name(segment.adopted?.number)))
         .collect();
@@ -373,7 +373,7 @@ pub(super) fn fail_to_prepare_a_free_file() -> Result<(), String> {
             failures += usize::from(rig.store.prepared(job, file).is_err());
         }
         rig.remove();
-        let files: HashSet<String> = free(&rig);
+        let files: BTreeSet<String> = free(&rig);
         if journal_files(&rig) != files.len() + adopted(&rig).len() {
             return Err("a file is on the disk, and in no list".into());
         }

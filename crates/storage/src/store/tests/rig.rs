@@ -1,6 +1,6 @@
 //! A small store on a simulated disk, and the jobs around it run in place.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -325,7 +325,7 @@ pub(crate) fn begin_checkpoint(store: &mut Store) -> CheckpointJob {
     for log in store.partitions.values_mut() {
         log.committed = log.next;
     }
-    let next: HashMap<_, _> = store.partitions.iter().map(|(id, log)| (*id, log.next)).collect();
+    let next: BTreeMap<_, _> = store.partitions.iter().map(|(id, log)| (*id, log.next)).collect();
     store.begin_checkpoint(&mut |id| {
         let next = next[&id];
         Some((Bytes::copy_from_slice(&next.to_le_bytes()), Offset(next)))

@@ -1,6 +1,6 @@
 //! What a body says of where a group is to go on: partitions, each once, each with one place.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::fmt;
 
 use record::Offset;
@@ -92,7 +92,7 @@ impl Visitor<'_> for OffsetVisitor {
 /// # Errors
 /// A problem that says which entry is the second.
 pub(super) fn check_once(wanted: &[Wanted]) -> Result<(), Problem> {
-    let mut seen = HashSet::new();
+    let mut seen = BTreeSet::new();
     let mut entries = wanted.iter().enumerate();
     let twice = entries.find(|(_, wanted)| !seen.insert((wanted.topic.as_str(), wanted.partition)));
     match twice {
