@@ -343,7 +343,9 @@ fn unordered_choices(text: &str) -> Vec<(usize, &str)> {
         };
         let quoted = before.matches('"').count() % 2 == 1;
         let following = lines[index + 1..].iter().copied().map(code_of);
-        let mut words = std::iter::once(after).chain(following).flat_map(str::split_whitespace);
+        let mut words = std::iter::once(after)
+            .chain(following)
+            .flat_map(str::split_whitespace);
         let first = words.find(|word| *word != "{");
         if !quoted && first != Some("biased;") {
             found.push((index, *line));

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use protocol::metadata::broker_config::{CLEANER_BACKOFF, CLEANER_BUFFER, CLEANER_RATE};
 use record::PartitionId;
-use shard::{CompactionMeans, Outlived, Shard, Trimmed, Work};
+use shard::{Chore, CompactionMeans, Outlived, Shard, Trimmed};
 use storage::write_last_ran;
 use tokio::time::Instant;
 
@@ -148,14 +148,14 @@ async fn retain(core: &Core, shard: &Rc<Shard>, stand: Duration, wall_ms: Option
         match shard.retain(id, wall_ms).await {
             Ok(None) => {}
             Ok(Some(outlived)) => {
-                shard.note_success(Work::Retention);
+                shard.note_success(Chore::Retention);
                 partitions += 1;
                 bytes += outlived.trimmed.bytes;
                 if partitions <= RETENTION_LINES_MAX {
                     tell_of_retention(core, id, &outlived);
                 }
             }
-            Err(refusal) => shard.note_failure(Work::Retention, &format!("{id}: {refusal}")),
+            Err(refusal) => shard.note_failure(Chore::Retention, &format!("{id}: {refusal}")),
         }
     }
     if partitions > RETENTION_LINES_MAX {

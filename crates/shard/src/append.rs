@@ -30,13 +30,13 @@ use super::{Partition, Shard};
 use crate::TopicCounters;
 use protocol::metadata::METADATA_PARTITION;
 
-/// What became of an attempt to append.
+/// The outcome of an attempt to append.
 enum Attempted {
     /// Nothing is left to do: it is in the journal, was there already, or is refused.
     Done,
     /// The journal has no room for it now.
     NoRoomInJournal(Attempt),
-    /// What was answered before is to be flushed or laid out first, or others of its partition wait for that.
+    /// Batches answered before it are to be flushed or laid out first, or others of its partition wait for that.
     NoRoomInMemory(Attempt),
 }
 
@@ -44,8 +44,8 @@ impl Shard {
     /// Examines a batch and appends it, or has it examined first where that takes long: appends of a partition keep the order
     /// they came in, here and wherever they wait from here on.
     pub fn append(&self, request: AppendRequest) {
-        // Before anything else: what is refused must not wait, nor hold memory, behind what waits for room. What waits already
-        // is told by whoever brings the reason about.
+        // Before anything else: a batch that is refused must not wait, nor hold memory, behind those that wait for room. The waiting
+        // ones are told where the reason comes about.
         if let Some(refusal) = self.refuses_from(request.partition) {
             return self.refuse(request, refusal);
         }
@@ -75,7 +75,7 @@ impl Shard {
         self.background.notify_one();
     }
 
-    /// Says whether an append has its turn only after those that wait for the journal. What may use the journal's reserve waits
+    /// Says if an append has its turn only after those that wait for the journal. One that may use the journal's reserve waits
     /// behind its own partition's alone: it is there to help the others.
     fn waits_behind_others(&self, request: &AppendRequest) -> bool {
         let room = self.waiting.for_journal.borrow();
@@ -94,8 +94,9 @@ impl Shard {
         }
     }
 
-    /// Why appends to a partition are refused, if they are. The reserve is the metadata's: a full disk is helped by deleting a
-    /// topic or giving it retention. And a start is over only when the metadata says so.
+    /// Returns the reason for which appends to a partition are refused, if they are. The metadata may use the disk's reserve: a full
+    /// disk is helped by deleting a topic or giving it retention. It is taken before the node serves, too: a start is over only
+    /// when the metadata says so.
     pub(super) fn refuses_from(&self, partition: PartitionId) -> Option<AppendRefusal> {
         self.refuses().filter(|refusal| {
             let reserved = matches!(refusal, AppendRefusal::DiskFull(_) | AppendRefusal::Starting);
@@ -205,13 +206,14 @@ impl Shard {
         Attempted::Done
     }
 
-    /// Whether more may be answered before it is flushed: nothing else slows down those who do not wait for flushes. Who has
-    /// overtaken the round of layout under way waits for its end, or it would go on in ever larger ones that memory does not hold.
+    /// Says if more may be answered before it is flushed: nothing else slows down producers that do not wait for flushes. Where they
+    /// have overtaken the round of layout under way they wait for its end: each round would be larger than the one before, until
+    /// memory does not hold it.
     fn has_room_in_memory(&self, durability: Durability) -> bool {
         match durability {
             Durability::Flushed => true,
             Durability::Memory => {
-                self.waiting.answered.borrow().bytes() < self.settings.memory_unflushed_bytes_max
+                self.waiting.unflushed.borrow().bytes() < self.settings.memory_unflushed_bytes_max
                     && !self.store.borrow().layout_is_overtaken()
             }
         }
@@ -225,7 +227,7 @@ impl Shard {
                 "what was staged just now is not flushed yet"
             );
             self.waiting
-                .answered
+                .unflushed
                 .borrow_mut()
                 .note(frame, header.length_bytes);
         }
@@ -236,7 +238,7 @@ impl Shard {
         counters.appended_bytes.add(header.length_bytes as u64);
     }
 
-    /// Has what was staged flushed: at once, or with what comes in a moment, if nobody waits and little else does.
+    /// Has the staged batches flushed: at once, or, if no producer waits and few bytes do, together with those of the next moment.
     fn wake_flush(&self, durability: Durability) {
         let has_time = match durability {
             Durability::Flushed => false,
@@ -248,7 +250,7 @@ impl Shard {
         }
     }
 
-    /// Has the producer answered when its acks are met for the batch that stands there.
+    /// Has the producer answered once its acks are met for the batch at this place.
     fn wait(
         &self,
         partition: &mut Partition,
@@ -272,7 +274,7 @@ impl Shard {
             append_time_ms,
         };
         let (queue, reached) = match request.acks {
-            // Nobody is told; but to whoever holds the other end it was not refused.
+            // No client is told; but code that holds the other end learns that it was not refused.
             Acks::None => {
                 let _ = request.reply.send(Ok(outcome));
                 return;
@@ -297,8 +299,8 @@ impl Shard {
     }
 
     /// Tries again what there was no room for: deletions, then appends that wait for the journal alone, among them the
-    /// metadata's, and last those that wait for memory. What was in the first room goes to the other one behind its
-    /// partition's. When the turn is spent, the rest waits for the next one.
+    /// metadata's, and last those that wait for memory. An append may go from the first room to the other one, behind those of
+    /// its partition. When the turn is spent, the rest waits for the next one.
     pub(super) fn append_waiting(&self) {
         self.layout.note_room();
         self.examinations.note_room();
@@ -328,7 +330,7 @@ impl Shard {
         }
     }
 
-    /// Tells everybody whose batch waits to be appended that it is in vain.
+    /// Refuses all batches that wait to be appended.
     pub(super) fn refuse_waiting(&self, refusal: &AppendRefusal) {
         let rooms = [&self.waiting.for_journal, &self.waiting.for_memory];
         let for_room = rooms.into_iter().flat_map(|room| room.borrow_mut().take_all());
@@ -358,7 +360,7 @@ fn note_of_topic(counters: &TopicCounters, header: &BatchHeader) {
     counters.appended_bytes.add(header.length_bytes as u64);
 }
 
-/// What the leader needs to know of a batch.
+/// The facts about a batch that its leader needs.
 fn append_of(examined: &Examined) -> Append {
     let header = &examined.header;
     Append {

@@ -8,18 +8,18 @@ use std::io;
 use std::rc::Rc;
 
 use platform::turns;
-use platform::work::{Lane, Pool, Work as Workers};
+use platform::work::{Lane, Pool, Work};
 use storage::{PrepareFile, RETRY_AFTER};
 
-use super::{DiskShortage, Shard, Work};
+use super::{Chore, DiskShortage, Shard};
 
-/// The threads that work for one shard beside its core. None of them ever waits for what another is asked to do.
+/// The threads that work for one shard beside its core. Each has jobs of its own kind, so that none waits behind another kind.
 pub struct ShardThreads {
     /// Runs flushes, apart from everything else.
     pub(super) flushing: Lane,
     /// Fills journal files.
     filling: Lane,
-    /// Whether that leaves the disk to others now and then.
+    /// Filling leaves the disk to others now and then.
     fills_at_pace: bool,
     /// Lays out, writes checkpoints and removes files: one of these at a time.
     pub(super) laying_out: Lane,
@@ -32,11 +32,11 @@ pub struct ShardThreads {
 }
 
 impl ShardThreads {
-    /// Starts them.
+    /// Starts the threads of the shard with this number, each named after its purpose.
     ///
     /// # Errors
     /// The system has no thread left.
-    pub fn start(work: &dyn Workers, shard: usize) -> io::Result<ShardThreads> {
+    pub fn start(work: &dyn Work, shard: usize) -> io::Result<ShardThreads> {
         let lane = |purpose| Lane::begin(work, format!("{purpose}-{shard}"));
         Ok(ShardThreads {
             flushing: lane("flush")?,
@@ -51,7 +51,8 @@ impl ShardThreads {
 }
 
 impl Shard {
-    /// Starts everything else, on the core that calls. All partitions must be open: a checkpoint asks each for its state.
+    /// Starts tasks on the core that calls: one keeps journal files ready, one lays out, writes checkpoints and removes files. All
+    /// partitions must be open: a checkpoint asks each for its state.
     pub fn start_background(self: &Rc<Self>) {
         turns::spawn(self.clone().prepare_files());
         turns::spawn(self.clone().work_in_background());
@@ -67,8 +68,8 @@ impl Shard {
         }
     }
 
-    /// Keeps a journal file ready, beside all other jobs: it takes as long as there is time. The others are told how it went:
-    /// a full journal may have to be laid out now, a file that is unfit to be removed.
+    /// Keeps a journal file ready, beside all other jobs: it takes as long as there is time. The other chores are woken after each
+    /// file: a full journal may have to be laid out now, or a file that is unfit to be removed.
     async fn prepare_files(self: Rc<Self>) {
         loop {
             let job = self.store.borrow_mut().next_preparation();
@@ -83,24 +84,24 @@ impl Shard {
             self.background.notify_one();
             match prepared {
                 Ok(()) => {
-                    self.note_success(Work::Preparation);
+                    self.note_success(Chore::Preparation);
                     self.append_waiting();
                     self.flushing.want();
                 }
-                Err(error) => self.rest_after(Work::Preparation, &error).await,
+                Err(error) => self.rest_after(Chore::Preparation, &error).await,
             }
         }
     }
 
-    pub(super) async fn rest_after(&self, work: Work, error: &dyn std::fmt::Display) {
-        self.note_fault(work, error);
+    pub(super) async fn rest_after(&self, chore: Chore, error: &dyn std::fmt::Display) {
+        self.note_fault(chore, error);
         if self.appends_without_room() > 0 {
             self.waiting.starved.notify_one();
         }
         tokio::time::sleep(RETRY_AFTER).await;
     }
 
-    /// Refuses appends while the disk has less than its reserve left.
+    /// Refuses appends while the disk has less than its reserve left; `None` has them taken again.
     pub fn set_disk_shortage(&self, shortage: Option<DiskShortage>) {
         let is_short = shortage.is_some();
         if self.disk_shortage.replace(shortage).is_some() != is_short {

@@ -16,26 +16,26 @@ use storage::{Compacted, CompactionJob, CompactionNeed, CompactionOrder, Fault};
 use super::partition::compaction_policy;
 use super::{LOOKED_AFTER_IN_ONE_TURN, Phase, Shard};
 
-/// How long a partition is left alone after its compaction failed or found no room: damage does not heal, and a full disk
-/// takes its time.
+/// Time for which a partition is left alone after its compaction failed or found no room: damage does not heal, and a full disk
+/// stays full for a while.
 const REST_AFTER_FAILURE: Duration = Duration::from_secs(300);
-/// How long to wait at most before looking again whether a checkpoint has been written.
+/// The longest wait before looking again for a checkpoint.
 const CHECKPOINT_PATIENCE: Duration = Duration::from_secs(1);
-/// How long to wait while there is no room for appends: layout needs the disk more then.
+/// The pause while there is no room for appends: layout needs the disk more then.
 const NO_ROOM_PAUSE: Duration = Duration::from_millis(50);
 
-/// What compaction may use.
+/// Bounds on the memory, disk and bandwidth that compaction may use.
 #[derive(Debug, Clone, Copy)]
 pub struct CompactionMeans {
-    /// Memory for keys.
+    /// Memory for the keys of one pass, in bytes.
     pub key_map_bytes: usize,
-    /// Read and written together.
+    /// Bytes a second that steps may read and write together, over time.
     pub bytes_per_second: u64,
     /// Free bytes that the disk must keep.
     pub disk_reserve_bytes: u64,
 }
 
-/// What compaction has done in one shard.
+/// Counters of compaction in one shard.
 #[derive(Default)]
 pub(crate) struct CompactionCounters {
     passes: Counter,
@@ -48,7 +48,7 @@ pub(crate) struct CompactionCounters {
     freed_bytes: Counter,
 }
 
-/// The same as figures, with what is still to be done.
+/// Figures of compaction in one shard since the start, and the bytes that wait for it.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct CompactionFigures {
     /// Passes that were made.
@@ -71,7 +71,7 @@ pub struct CompactionFigures {
     pub waiting_bytes: u64,
 }
 
-/// What a pass has come to.
+/// The bytes and records that a pass has moved and removed so far.
 #[derive(Debug, Default)]
 struct Outcome {
     bytes_read: u64,
@@ -87,7 +87,8 @@ impl Outcome {
 }
 
 impl Shard {
-    /// The partition of this shard that needs compaction most, if one does and it may be done now.
+    /// Returns the partition of this shard that needs compaction most. `None` if none does, or the shard does not serve or has no
+    /// room on its disk.
     pub async fn compaction_need(&self) -> Option<(PartitionId, CompactionNeed)> {
         if self.phase.get() != Phase::Serving || self.disk_shortage.get().is_some() {
             return None;
@@ -102,7 +103,7 @@ impl Shard {
             .max_by(|(_, one), (_, other)| one.compare(other))
     }
 
-    /// The figures of compaction here: what it has done, and what waits for it.
+    /// Returns the figures of compaction here. It looks at all partitions, in slices.
     pub async fn compaction_figures(&self) -> CompactionFigures {
         let counters = &self.counters.compaction;
         let needs = self.compaction_needs().await;
@@ -143,14 +144,15 @@ impl Shard {
         }
     }
 
-    /// Makes a whole pass over a partition, or as much of one as its fate allows. The means may change meanwhile.
+    /// Makes a pass over a partition. It returns when the pass is done, failed, found no room or was given up because the shard
+    /// stops; each outcome is logged and counted. The means are asked for at each step: configs may change meanwhile.
     pub async fn compact(self: &Rc<Self>, id: PartitionId, means: &dyn Fn() -> CompactionMeans) {
         let begun = match self.compaction_order(id, &means()) {
             Some(order) => self.store.borrow_mut().begin_compaction(id, &order),
             None => self.store.borrow_mut().begin_sweep(id),
         };
         if !begun {
-            // It was needed a moment ago; whatever this is, it is not to be asked for without end.
+            // It was needed a moment ago: to ask again at once could go on for ever.
             return self.rest_from_compacting(id);
         }
         let began = self.clock.monotonic();
@@ -185,7 +187,7 @@ impl Shard {
         }
     }
 
-    /// Makes the steps of the pass under way. What the last one came to; `None` if the pass was given up or failed.
+    /// Makes the steps of the pass under way. Returns the outcome of the last one; `None` if the pass was given up or failed.
     async fn make_pass(
         &self,
         id: PartitionId,
@@ -220,7 +222,7 @@ impl Shard {
         })
     }
 
-    /// The next step of the pass under way, and the rest after it. `None` if it failed: then the pass is over.
+    /// Makes the next step of the pass under way, and rests after it. `None` if it failed: then the pass is over.
     async fn compact_a_step(
         &self,
         id: PartitionId,
@@ -233,7 +235,7 @@ impl Shard {
         }
         let job = self.store.borrow_mut().next_compaction();
         let Some(job) = job else {
-            // What was put in place is to be recorded first.
+            // The segments that were put in place are to be recorded first.
             self.background.notify_one();
             let _ = tokio::time::timeout(CHECKPOINT_PATIENCE, self.layout.checkpointed()).await;
             return Some(Compacted::More);
@@ -307,7 +309,7 @@ impl Shard {
     }
 }
 
-/// As long as the step took, and longer if it has moved more bytes than its share.
+/// The rest after a step: as long as the step took, and longer if it has moved more bytes than its share.
 fn rest_after(took: Duration, bytes: u64, bytes_per_second: u64) -> Duration {
     let share = Duration::from_secs_f64(bytes as f64 / bytes_per_second.max(1) as f64);
     share.saturating_sub(took).max(took)

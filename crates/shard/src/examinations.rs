@@ -3,11 +3,11 @@
 //!
 //! An append that comes while another one of its client and its partition is here waits here too, however light it is: so the
 //! appends of a client to a partition leave in the order they came in, and only then may wait for room (`waiting_room`). All
-//! others pass by. Clients, by their addresses, have a batch each in turn: whoever sends much lets others wait for one of its
+//! others pass by. Clients, by their addresses, have a batch each in turn: a client that sends much lets others wait for one of its
 //! batches, not for all. A batch that nobody waits for any more is not begun.
 //!
-//! A batch that its topic wants compressed in another way is here too, and leaves in its new form. That may be longer than what
-//! was sent, and nobody was given the room: so none is begun while many such batches wait for room behind this.
+//! A batch that its topic wants compressed in another way is here too, and leaves in its new form. That may be longer than the
+//! sent one, and no budget has counted the difference: so none is begun while many such batches wait for room behind this.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
@@ -23,10 +23,10 @@ use super::Shard;
 use super::append::{AppendRefusal, AppendRequest, Approved};
 use super::waiting_room::WaitingRoom;
 
-/// While batches that wait for room have grown by so much together, no more of them are compressed anew.
+/// The most bytes by which batches that wait for room may have grown together: beyond them no more are compressed anew.
 pub(super) const GROWN_BYTES_MAX: usize = 16 << 20;
 
-/// Where a client is, as in `AppendRequest::from`.
+/// The address of a client, as in `AppendRequest::from`.
 type Client = Option<IpAddr>;
 
 /// See the module.

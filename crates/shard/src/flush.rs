@@ -21,9 +21,9 @@ use tokio::task::yield_now;
 use super::background::run;
 use super::{AppendRefusal, Partition, Phase, Shard};
 
-/// Appends that nobody waits for are gathered for so long before they are flushed (`ropewalk.durability=memory`).
+/// Time for which appends that no producer waits for are gathered before a flush (`ropewalk.durability=memory`).
 const MEMORY_FLUSH_DELAY: Duration = Duration::from_millis(5);
-/// With so much to flush nothing is gained by gathering more, and the disk would rest meanwhile.
+/// Bytes from which on nothing is gained by gathering more: the disk would only rest meanwhile.
 pub(super) const MEMORY_GATHERED_BYTES_MAX: usize = 1 << 20;
 
 /// A flush of at most this size may run on the core, as long as flushes usually take at most this long: a core that
@@ -44,7 +44,7 @@ pub(super) struct Flushing {
     flushed: Notify,
     /// The time that a flush took lately, smoothed.
     usual: Cell<Duration>,
-    /// Frames before this one were staged when the journal was last looked at for whether it is quiet.
+    /// The number of frames staged at the last look for a quiet journal.
     looked_before: Cell<u64>,
 }
 
@@ -63,12 +63,12 @@ impl Default for Flushing {
 }
 
 impl Flushing {
-    /// Has what was staged flushed at once.
+    /// Has the staged batches flushed at once.
     pub(super) fn want(&self) {
         self.staged.notify_one();
     }
 
-    /// Has what was staged flushed with what comes in a moment.
+    /// Has the staged batches flushed together with those of the next moment.
     pub(super) fn want_soon(&self) {
         self.staged_in_memory.notify_one();
     }
@@ -80,7 +80,7 @@ impl Flushing {
 }
 
 impl Shard {
-    /// Starts to flush, on the core that calls.
+    /// Starts a task that flushes, on the core that calls. It runs as long as the core's runtime does.
     pub fn start_flushing(self: &Rc<Self>) {
         turns::spawn(self.clone().flush_for_ever());
     }
@@ -106,7 +106,7 @@ impl Shard {
         }
     }
 
-    /// Waits until there is something to flush; says whether somebody waits for it.
+    /// Waits until there is something to flush; says if a producer waits for it.
     async fn until_flush_is_wanted(&self) -> bool {
         let gathered = async {
             self.flushing.staged_in_memory.notified().await;
@@ -149,7 +149,7 @@ impl Shard {
         outcome
     }
 
-    /// Takes a flush's outcome: commits what became durable, or steps down; then whoever waited for it has a turn.
+    /// Takes a flush's outcome: commits what became durable, or steps down; then appends that waited for room have a turn.
     fn apply_flush(&self, flush: Flush, result: io::Result<()>) {
         let result = if planted(Bug::FlushErrorIgnored) {
             Ok(())
@@ -172,7 +172,7 @@ impl Shard {
         let mut store = self.store.borrow_mut();
         assert!(store.dead().is_none(), "a dead journal commits nothing");
         self.waiting
-            .answered
+            .unflushed
             .borrow_mut()
             .settle(|frame| store.is_durable(frame));
         let mut partitions = self.partitions.borrow_mut();
@@ -187,7 +187,7 @@ impl Shard {
     }
 
     fn commit_one(&self, store: &mut Store, id: PartitionId, partition: &mut Partition, next_offset: Offset) {
-        // Of what others lead, they say what is committed.
+        // Where another node leads, that one says what is committed.
         let Ok(leader) = partition.role.leader_mut() else {
             return;
         };
@@ -214,7 +214,7 @@ impl Shard {
         partition.act();
     }
 
-    /// A flush failed: what was not acknowledged is of unknown outcome, and nothing is accepted any more.
+    /// Steps down after a failed flush: appends that were not acknowledged are of unknown outcome, and none is accepted any more.
     fn step_down(&self, reason: &str) {
         tracing::error!(
             shard = self.index,
@@ -267,7 +267,8 @@ impl Shard {
         }
     }
 
-    /// Closes the journal if nothing came into it since the last look. Looks are about a second apart.
+    /// Closes the journal with an empty frame if nothing came into it since the last call, and all in it is durable. To be called
+    /// about once a second.
     pub fn close_quiet_journal(&self) {
         let mut store = self.store.borrow_mut();
         let staged_before = store.staged_before();
@@ -292,7 +293,7 @@ impl Shard {
         let _ = self.until_flushed(staged_before).await;
     }
 
-    /// Refuses appends from now on, and returns when everything staged is durable, or never will be.
+    /// Refuses appends from now on, and returns when everything staged is durable, or never will be because a flush failed.
     pub async fn drain(&self) {
         self.phase.set(Phase::Draining);
         self.refuse_waiting(&AppendRefusal::Stopping);

@@ -14,7 +14,7 @@ use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
 use super::background::run;
-use super::{LOOKED_AFTER_IN_ONE_TURN, Shard, Work};
+use super::{Chore, LOOKED_AFTER_IN_ONE_TURN, Shard};
 
 /// Records wait for layout for this part of what their topic lets superseded values live.
 const LAYOUT_LAG_PARTS: u32 = 4;
@@ -97,11 +97,11 @@ impl Shard {
         let (job, result) = run(&self.threads.laying_out, job, |job| job.run()).await;
         let laid_out = self.store.borrow_mut().laid_out(job, result);
         match laid_out {
-            Ok(()) => self.note_success(Work::Layout),
+            Ok(()) => self.note_success(Chore::Layout),
             Err(fault) => {
                 // The round is given up: nobody is ahead of it any more.
                 self.append_waiting();
-                self.rest_after(Work::Layout, &fault).await;
+                self.rest_after(Chore::Layout, &fault).await;
             }
         }
         true
@@ -141,8 +141,8 @@ impl Shard {
         // The round is over either way.
         self.append_waiting();
         match checkpointed {
-            Ok(()) => self.note_success(Work::Checkpoint),
-            Err(error) => self.rest_after(Work::Checkpoint, &error).await,
+            Ok(()) => self.note_success(Chore::Checkpoint),
+            Err(error) => self.rest_after(Chore::Checkpoint, &error).await,
         }
         true
     }

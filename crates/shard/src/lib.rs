@@ -1,9 +1,8 @@
 //! A shard: one journal with the partitions that write to it, owned by one core.
 //!
 //! Here the pure leader and the store meet: the leader numbers, the store stages, a flush makes durable, the leader says
-//! what is committed, and whoever waits is answered. Everything runs on the owning core; only jobs leave it.
+//! what is committed, and producers and readers that wait are answered. Everything runs on the owning core; only jobs leave it.
 
-mod answered;
 mod append;
 mod background;
 mod compaction;
@@ -20,6 +19,7 @@ mod role;
 mod snapshots;
 mod topic_counters;
 mod troubles;
+mod unflushed;
 mod waiting_room;
 mod watcher;
 
@@ -58,23 +58,23 @@ pub use retention::{BY_AGE, BY_SIZE, Outlived, RetentionCounters, Trimmed};
 pub use role::NotLed;
 use role::Role;
 pub use topic_counters::{TopicBook, TopicCounters};
+pub use troubles::Chore;
 use troubles::Troubles;
-pub use troubles::Work;
 use waiting_room::WaitingRooms;
 pub use watcher::Watcher;
 
 /// Partitions that are looked after before others have their turn.
 const LOOKED_AFTER_IN_ONE_TURN: usize = 1_000;
 
-/// What a shard needs to know of its node.
+/// Settings that a shard takes over from its node.
 pub struct ShardSettings {
     /// The node that leads here.
     pub node: NodeId,
     /// Bounds on what each partition remembers of its producers.
     pub producer_limits: ProducerLimits,
-    /// Memory for the producers of all partitions.
+    /// Memory for the producers of all partitions, in bytes.
     pub producer_bytes_max: usize,
-    /// Whether small flushes may run on the core's thread.
+    /// Small flushes may run on the core's thread.
     pub flush_on_core: bool,
     /// The most bytes that topics in memory are answered before their flush. Behind that, their producers wait for it.
     pub memory_unflushed_bytes_max: usize,
@@ -82,7 +82,7 @@ pub struct ShardSettings {
     pub batch_limits: record::Limits,
 }
 
-/// Counters of one shard; read by the metrics of its core.
+/// Counters of one shard since the start; read by the metrics of its core.
 #[derive(Default)]
 pub struct ShardCounters {
     /// Times from the beginning of a flush to its end.
@@ -91,11 +91,11 @@ pub struct ShardCounters {
     pub flushed_bytes: Counter,
     /// Batches that were staged.
     pub appended_batches: Counter,
-    /// Those of them whose bytes are in the journal as they came.
+    /// Staged batches whose bytes went to the journal from where they were received, without a copy.
     pub batches_in_place: Counter,
-    /// Their records.
+    /// Records of staged batches.
     pub appended_records: Counter,
-    /// Their bytes.
+    /// Bytes of staged batches.
     pub appended_bytes: Counter,
     /// Bytes that reads have found.
     pub read_bytes: Counter,
@@ -103,7 +103,7 @@ pub struct ShardCounters {
     pub disk_reads: Counter,
     /// Rounds of layout that ended with a checkpoint, written or not.
     pub layout_rounds: Counter,
-    /// Failures of the disk, and damage.
+    /// Failures of the disk, and findings of damage.
     pub faults: Counter,
     pub(crate) compaction: CompactionCounters,
     /// Counts of retention by age.
@@ -112,7 +112,7 @@ pub struct ShardCounters {
     pub by_size: RetentionCounters,
 }
 
-/// Where a shard stands in its node's life. Only a serving one accepts clients' appends.
+/// The stages of a shard's life. Only a serving one accepts clients' appends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Starting,
@@ -120,7 +120,7 @@ enum Phase {
     Draining,
 }
 
-/// One journal with its partitions: see the crate.
+/// One journal with its partitions. It stays on the thread that made it.
 pub struct Shard {
     /// The shard's number on its node.
     pub index: usize,
@@ -128,7 +128,7 @@ pub struct Shard {
     pub settings: ShardSettings,
     /// The clock that it was handed.
     pub clock: Arc<dyn Clock>,
-    /// What it has counted since the start.
+    /// Counters since the start.
     pub counters: ShardCounters,
     topic_book: Rc<TopicBook>,
     store: RefCell<Store>,
@@ -142,7 +142,7 @@ pub struct Shard {
     flushing: Flushing,
     layout: Layout,
     removals: Removals,
-    /// Partitions whose compaction failed, and until when they are left alone.
+    /// Partitions whose compaction failed, with the moment until which they are left alone.
     compaction_rests: RefCell<BTreeMap<PartitionId, Duration>>,
     /// Something was read ahead.
     read_ahead: Notify,
@@ -160,7 +160,8 @@ pub struct Shard {
 }
 
 impl Shard {
-    /// A shard over a store that was recovered. Nothing runs before `start_flushing` and `start_background`.
+    /// Makes the shard with this number over a store that was recovered. Nothing runs before [`Shard::start_flushing`] and
+    /// [`Shard::start_background`], and clients' appends are refused before [`Shard::start_serving`].
     pub fn new(
         index: usize,
         settings: ShardSettings,
@@ -196,10 +197,10 @@ impl Shard {
         })
     }
 
-    /// Opens an epoch of a partition here, over what recovery found of it: the given one, or the one after the last.
+    /// Opens an epoch of a partition here: the given one, or the one after the last. A partition that was not recovered begins empty.
     ///
     /// # Errors
-    /// What recovery found contradicts itself, or the metadata: a sentence for the operator.
+    /// The recovered log contradicts itself, or the metadata: a sentence for the operator.
     pub fn open_partition(
         &self,
         id: PartitionId,
@@ -244,7 +245,7 @@ impl Shard {
         Ok(())
     }
 
-    /// Takes changed configs of a topic over for one of its partitions.
+    /// Takes changed configs of a topic over for one of its partitions. Nothing happens if the partition is not here.
     pub fn configure_partition(&self, id: PartitionId, topic: TopicSettings) {
         if let Some(partition) = self.partitions.borrow_mut().get_mut(&id) {
             partition.topic = topic;
@@ -257,14 +258,14 @@ impl Shard {
         }
     }
 
-    /// Takes note that whoever acts by a log of the node's own could not read it.
+    /// Takes note that a log of the node's own could not be read back, and that nothing acts by it: all of it may be trimmed.
     pub fn abandon(&self, id: PartitionId) {
         if let Some(partition) = self.partitions.borrow_mut().get_mut(&id) {
             partition.is_abandoned = true;
         }
     }
 
-    /// Why appends are refused, if they are.
+    /// Returns the reason for which appends to all partitions are refused, if they are.
     pub fn refuses(&self) -> Option<AppendRefusal> {
         if let Some(reason) = self.store.borrow().dead() {
             return Some(AppendRefusal::JournalDead(reason.to_string()));
@@ -276,7 +277,7 @@ impl Shard {
         }
     }
 
-    /// The free space, if the disk has less than its reserve left, whatever else appends are refused for.
+    /// Returns the free space, if the disk has less than its reserve left; also while appends are refused for another reason.
     pub fn disk_shortage(&self) -> Option<DiskShortage> {
         self.disk_shortage.get()
     }
@@ -288,7 +289,7 @@ impl Shard {
         }
     }
 
-    /// Returns when appends wait for room and the background failed to make some.
+    /// Returns when appends wait for room and a chore that makes some has failed.
     pub async fn until_starved(&self) {
         self.waiting.starved.notified().await;
     }
@@ -303,30 +304,30 @@ impl Shard {
         self.producer_room.remembered()
     }
 
-    /// What a partition takes on disk; `None` if it is not here.
+    /// The bytes that a partition takes on disk, in segments and the journal; `None` if it is not here.
     pub fn partition_bytes(&self, id: PartitionId) -> Option<u64> {
         let store = self.store.borrow();
         store.bounds(id).map(|_| store.partition_bytes(id))
     }
 
-    /// How many appends wait for room, in the journal or in memory.
+    /// The number of appends that wait for room, in the journal or in memory.
     pub fn appends_without_room(&self) -> usize {
         self.waiting.len()
     }
 
-    /// Where the store stands.
+    /// Figures of the store at this moment.
     pub fn store_status(&self) -> storage::StoreStatus {
         self.store.borrow().status()
     }
 
-    /// The partitions that are led here in their order, for whoever looks at all of them in slices.
+    /// The partitions here, in their order, for looking at all of them in slices.
     fn partition_ids(&self) -> Vec<PartitionId> {
         let mut ids: Vec<PartitionId> = self.partitions.borrow().keys().copied().collect();
         ids.sort_unstable();
         ids
     }
 
-    /// How many partitions are led here.
+    /// The number of partitions here.
     pub fn partition_count(&self) -> usize {
         self.partitions.borrow().len()
     }

@@ -1,4 +1,4 @@
-//! A partition on its core: what the node is to it, and who waits for its log to move.
+//! A partition on its core: the node's role in it, and the producers and readers that wait for its log to move.
 
 use std::cell::OnceCell;
 use std::collections::VecDeque;
@@ -162,7 +162,7 @@ impl Partition {
         );
     }
 
-    /// Says whether a producer has not been told yet what became of its batch.
+    /// Says if a producer still waits for the outcome of its batch.
     pub(super) fn has_waiting_producers(&self) -> bool {
         !(self.waiting_committed.is_empty() && self.waiting_durable.is_empty())
     }
@@ -194,7 +194,7 @@ impl Partition {
         }
     }
 
-    /// Tells everybody who waits that it was in vain.
+    /// Tells all producers that wait of a refusal.
     pub(super) fn refuse_waiting(&mut self, refusal: &AppendRefusal) {
         if let Some(counters) = self.counters.get() {
             let waiting = self.waiting_committed.len() + self.waiting_durable.len();

@@ -30,7 +30,7 @@ impl ProducerRoom {
         }
     }
 
-    /// On which terms a partition takes a producer on now. A newcomer needs [`ProducerRoom::check_share`] besides.
+    /// The terms on which a partition takes a producer on now. A newcomer needs [`ProducerRoom::check_share`] besides.
     pub(super) fn admission(&self, now: Duration, from: Option<IpAddr>) -> Admission {
         Admission {
             now,
@@ -40,7 +40,7 @@ impl ProducerRoom {
         }
     }
 
-    /// Finds that an address has not taken its share yet. Asked only for producers that are not remembered, not for each batch.
+    /// Checks that an address has not taken its share yet. Asked only for producers that are not remembered, not for each batch.
     pub(super) fn check_share(&self, from: Option<IpAddr>) -> Result<(), SequenceError> {
         match self.shares.borrow().is_taken(from) {
             true => Err(SequenceError::NodeShareTaken),
@@ -68,8 +68,8 @@ impl ProducerRoom {
         self.remembered.set(others + after);
     }
 
-    /// Says whether so much is taken, by all or by one client's address, that producers which cannot retry any more should make
-    /// room.
+    /// Says if most of the room is taken, by all or by one client's address: then producers that cannot retry any more should make
+    /// some.
     pub(super) fn is_tight(&self) -> bool {
         self.remembered.get() > self.producers_max / 4 * 3 || self.shares.borrow().is_tight()
     }

@@ -11,16 +11,16 @@ use storage::{Located, Read, ReadError, ReadJob};
 use super::{Partition, Shard, Watcher};
 use crate::TopicCounters;
 
-/// What a reader wants.
+/// A wish to read one partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReadRequest {
-    /// Where to read.
+    /// The partition to read.
     pub partition: PartitionId,
     /// The first offset that is wanted.
     pub from: Offset,
-    /// The most bytes, but for the first batch.
+    /// The most bytes; the first batch comes whole even if it is longer. With 0 only the bounds are looked at.
     pub bytes_max: usize,
-    /// The epoch that the reader believes in; `None` if it does not care.
+    /// The epoch that the reader believes in; `None` if any will do.
     pub epoch: Option<Epoch>,
 }
 
@@ -46,14 +46,15 @@ impl Watch {
     }
 }
 
-/// Where the partition stands, and the batches found.
+/// The bounds of a partition, and the batches found.
 #[derive(Debug, Clone, Default)]
 pub struct ReadResult {
     /// The first offset that there is.
     pub log_start: Offset,
     /// The first offset that is not committed.
     pub tail: Offset,
-    /// Whole batches, in their order.
+    /// Whole committed batches in the order of their offsets, one or more to an element, as they are stored. The first may begin
+    /// before the offset that was asked for.
     pub batches: Vec<Bytes>,
     /// Their bytes together.
     pub bytes: usize,
@@ -61,7 +62,7 @@ pub struct ReadResult {
     pub is_part: bool,
 }
 
-/// Why nothing was read.
+/// Reasons for which nothing was read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReadRefusal {
     /// The shard has no such partition.
@@ -102,7 +103,10 @@ pub enum ReadRefusal {
 }
 
 impl Shard {
-    /// Checks the epoch that a client believes in.
+    /// Checks the epoch that a client believes in, and returns the partition's.
+    ///
+    /// # Errors
+    /// The partition, or its leader, is not here; or the epoch is another one.
     pub fn check_epoch(&self, partition: PartitionId, wanted: Option<Epoch>) -> Result<Epoch, ReadRefusal> {
         let current = self.with_leader(partition, |leader| leader.epoch())?;
         match wanted {
@@ -112,7 +116,11 @@ impl Shard {
         }
     }
 
-    /// Reads committed batches from the one that holds `from` on. With `bytes_max` zero only looks where things stand.
+    /// Reads committed batches, beginning with the one that holds `from`. At the tail it finds none and returns at once:
+    /// [`Shard::watch`] tells of more.
+    ///
+    /// # Errors
+    /// As [`ReadRefusal`] has them. Bytes that fail their checksum are never returned.
     pub async fn read(self: &Rc<Self>, request: ReadRequest) -> Result<ReadResult, ReadRefusal> {
         self.check_epoch(request.partition, request.epoch)?;
         let (mut result, counters) = self.begin_read(&request)?;
@@ -132,7 +140,7 @@ impl Shard {
         Ok(result)
     }
 
-    /// Where the partition stands; and what counts the read, if there is something to read.
+    /// The bounds of the partition; and the counters for the read, if there is something to read.
     fn begin_read(
         &self,
         request: &ReadRequest,
@@ -168,7 +176,11 @@ impl Shard {
         Ok((result, counters))
     }
 
-    /// Whole batches of `[from, until)`, at most `bytes_max` bytes but at least one batch.
+    /// Reads whole batches of the offsets `[from, until)`: at most `bytes_max` bytes, but at least one batch. `until` is the
+    /// caller's to bound by the tail.
+    ///
+    /// # Errors
+    /// As [`ReadRefusal`] has them.
     pub async fn read_batches(
         self: &Rc<Self>,
         partition: PartitionId,
@@ -180,7 +192,7 @@ impl Shard {
         Ok(found.0)
     }
 
-    /// The same, and whether more might have fitted that is elsewhere.
+    /// The same; `true` if more might have fitted that is elsewhere.
     async fn find_batches(
         self: &Rc<Self>,
         partition: PartitionId,
@@ -207,12 +219,13 @@ impl Shard {
         }
     }
 
-    /// Returns what readers will want next, to be loaded by `load_ahead`. Its bytes take memory until they are in the cache.
+    /// Returns a read of bytes that readers will want next, for [`Shard::load_ahead`]. The bytes take memory until they are in the
+    /// cache.
     pub fn next_read_ahead(&self) -> Option<ReadJob> {
         self.store.borrow_mut().next_read_ahead()
     }
 
-    /// Loads what readers will want next into the cache.
+    /// Runs a read ahead and puts its bytes into the cache.
     pub async fn load_ahead(&self, job: ReadJob) {
         let outcome = self.run_read(job).await;
         self.store.borrow_mut().finish_read_ahead(outcome);
@@ -224,12 +237,17 @@ impl Shard {
         self.threads.pool.run(|| job.run()).await
     }
 
-    /// Looks through what was read, on the thread that does this for the shard: one look at a time, and none that nobody waits for.
+    /// Looks through bytes that were read, on the thread that does this for the shard: one look at a time, and none whose caller has
+    /// gone.
     pub async fn look<T: Send + 'static>(&self, look: impl FnOnce() -> T + Send + 'static) -> T {
         self.threads.looking.run(look).await
     }
 
-    /// Where to look for the first record with a timestamp of at least `timestamp_ms`; `None` if no batch has one.
+    /// Returns the offset from which on to look for the first record with a timestamp of at least `timestamp_ms` (since 1970);
+    /// `None` if no batch has one.
+    ///
+    /// # Errors
+    /// The partition is not here, or its bytes cannot be read.
     pub async fn locate_timestamp(
         self: &Rc<Self>,
         partition: PartitionId,
@@ -248,12 +266,12 @@ impl Shard {
         }
     }
 
-    /// The greatest timestamp in the partition.
+    /// The greatest timestamp in the partition, in milliseconds since 1970; `None` if it is not here or has no record.
     pub fn max_timestamp(&self, partition: PartitionId) -> Option<i64> {
         self.store.borrow().max_timestamp(partition)
     }
 
-    /// Has `reader` woken when the tail of one of these moves beyond where the reader stands; at once if it has.
+    /// Has `reader` woken when the tail of one of these partitions moves beyond what it has seen; at once if one has, or is not here.
     pub fn watch(&self, watches: &[Watch], reader: &Arc<Watcher>) {
         let mut partitions = self.partitions.borrow_mut();
         for watch in watches {
@@ -290,7 +308,7 @@ impl Shard {
     }
 }
 
-/// Says whether all batches end before an offset, as far as their headers tell.
+/// Says if all batches end before an offset, as far as their headers tell.
 fn is_before(found: &[Bytes], tail: Offset) -> bool {
     let mut batches = found.iter().flat_map(|bytes| record::batches(bytes));
     batches.all(|batch| batch.is_ok_and(|(header, _)| header.next_offset() <= tail))

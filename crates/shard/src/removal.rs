@@ -12,7 +12,7 @@ use record::PartitionId;
 use storage::{REMOVAL_PAUSE, RETRY_AFTER, StageError};
 
 use super::background::run;
-use super::{Shard, Work};
+use super::{Chore, Shard};
 
 /// Deletions that the journal had no room for and that are tried again together.
 const DELETED_AGAIN_AT_ONCE: usize = 1_000;
@@ -27,7 +27,8 @@ pub(super) struct Removals {
 }
 
 impl Shard {
-    /// Gives a partition up: waiting clients are told, its files go in the background.
+    /// Gives a partition up: waiting clients are told, its files go in the background. Where the journal has no room for the
+    /// deletion now, it is tried again.
     pub fn delete_partition(&self, id: PartitionId) {
         if let Some(partition) = self.partitions.borrow_mut().swap_remove(&id) {
             if let Ok(leader) = partition.role.leader() {
@@ -40,7 +41,7 @@ impl Shard {
         self.background.notify_one();
     }
 
-    /// Says whether the journal had room for that.
+    /// Says if the journal had room for that.
     fn give_up_files(&self, id: PartitionId) -> bool {
         let mut store = self.store.borrow_mut();
         let deleted = store.delete_partition(id);
@@ -53,7 +54,7 @@ impl Shard {
         drop(store);
         match deleted {
             Ok(()) => {
-                self.note_success(Work::Deletion);
+                self.note_success(Chore::Deletion);
                 self.flushing.want();
             }
             Err(StageError::Full) => {
@@ -63,7 +64,7 @@ impl Shard {
             }
             Err(error) => {
                 // The metadata says that it is gone; the next start tries again.
-                self.note_failure(Work::Deletion, &format!("{id}: {error}"));
+                self.note_failure(Chore::Deletion, &format!("{id}: {error}"));
             }
         }
         true
@@ -95,10 +96,10 @@ impl Shard {
         let removed = self.store.borrow_mut().removed(job, result);
         self.file_is_wanted.notify_one();
         match removed {
-            Ok(()) => self.note_success(Work::Removal),
+            Ok(()) => self.note_success(Chore::Removal),
             Err(error) => {
                 // Nothing else waits for it: layout goes on.
-                self.note_fault(Work::Removal, &error);
+                self.note_fault(Chore::Removal, &error);
                 self.rest_from_removals(RETRY_AFTER);
             }
         }

@@ -1,6 +1,6 @@
 //! Reading back a log that the node keeps for itself: every committed record of its partition, in order.
 //!
-//! Whoever acts by such a log has read all of it: a record that cannot be taken ends the reading, and is never left out.
+//! Code that acts by such a log has read all of it: a record that cannot be taken ends the reading, and is never left out.
 
 use std::rc::Rc;
 
@@ -12,7 +12,7 @@ use super::{ReadRefusal, Shard};
 /// Read at a time.
 const REPLAY_BYTES: usize = 4 << 20;
 
-/// Why a log could not be read back. What it is the log of must not be used.
+/// Reasons for which a log could not be read back. The state that it is the log of must not be used then.
 #[derive(Debug, thiserror::Error)]
 pub enum ReplayError {
     /// A read was refused.
@@ -39,13 +39,16 @@ pub enum ReplayError {
     Short {
         /// The first offset that is missing.
         from: Offset,
-        /// Where the log ends.
+        /// The tail of the log.
         tail: Offset,
     },
 }
 
 impl Shard {
-    /// Has `take` take every record that is committed in a partition. Others of the core have turns in between.
+    /// Has `take` take every committed record of a partition, in the order of offsets. Other tasks of the core have turns in between.
+    ///
+    /// # Errors
+    /// A read was refused, bytes are damaged or missing, or `take` refused a record with a sentence.
     pub async fn replay(
         self: &Rc<Self>,
         partition: PartitionId,
@@ -79,7 +82,10 @@ impl Shard {
     }
 }
 
-/// Has `take` take every record of batches that begin at `from`. Returns the offset behind them.
+/// Has `take` take every record of whole batches that begin at `from`. Returns the offset behind them.
+///
+/// # Errors
+/// A batch is damaged, or `take` refused a record with a sentence.
 pub fn replay_batches(
     batches: &Bytes,
     from: Offset,

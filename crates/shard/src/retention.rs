@@ -15,15 +15,15 @@ use storage::AgeLimit;
 use super::append::AppendRefusal;
 use super::{LOOKED_AFTER_IN_ONE_TURN, Partition, Shard};
 
-/// The configs by which retention takes records.
+/// The config by which retention takes records for their age.
 pub const BY_AGE: &str = "retention.ms";
-/// See `BY_AGE`.
+/// The config by which retention takes records of a partition that is too large.
 pub const BY_SIZE: &str = "retention.bytes";
 
-/// Counts what retention has deleted for one reason.
+/// Counters of retention for one reason.
 #[derive(Default)]
 pub struct RetentionCounters {
-    /// Each of one partition.
+    /// Trims of single partitions.
     pub trims: Counter,
     /// Records that went.
     pub records: Counter,
@@ -53,17 +53,18 @@ pub struct Trimmed {
 /// The records that retention has deleted of a partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Outlived {
-    /// The records.
+    /// The offsets and bytes.
     pub trimmed: Trimmed,
-    /// The config that says so.
+    /// The config that had them deleted: [`BY_AGE`] or [`BY_SIZE`].
     pub config: &'static str,
 }
 
 impl Shard {
-    /// Gives up what lies before `first_kept`; durable on return.
+    /// Gives up the records before `first_kept`; durable on return.
     ///
     /// # Errors
-    /// As Kafka's DeleteRecords; and `JournalFull`, when nothing has changed and it may be tried again.
+    /// `Trim` if the offset is outside of the partition, `OnlyCompacted` if the topic is never trimmed; `JournalFull`, when nothing has
+    /// changed and it may be tried again; `FlushFailed`, when the next start decides.
     pub async fn trim(&self, id: PartitionId, first_kept: Offset) -> Result<Trimmed, AppendRefusal> {
         // Before the leader is asked: it is sealed then, and would say no more than that.
         if let Some(reason) = self.store.borrow().dead() {
@@ -110,8 +111,9 @@ impl Shard {
         Ok((trimmed, frame))
     }
 
-    /// Forgets silent producers, and finds the partitions whose oldest records have outlived their topic's retention. Records
-    /// that have stood for less than `stand` go for no age, nor do any without a wall clock to believe.
+    /// Forgets silent producers, and returns the partitions whose oldest records have outlived their topic's retention, for
+    /// [`Shard::retain`]. Records that have been here for less than `stand` are not deleted for their age, nor are any without a wall
+    /// clock (milliseconds since 1970) that can be believed.
     pub async fn expire(&self, stand: Duration, wall_ms: Option<i64>) -> Vec<PartitionId> {
         let now = self.clock.monotonic();
         let mark = self
@@ -132,7 +134,7 @@ impl Shard {
         outlived
     }
 
-    /// Says whether the partition has records that have outlived their topic's retention.
+    /// Says if the partition has records that have outlived their topic's retention.
     fn expire_one(&self, id: PartitionId, now: Duration, mark: bool, wall_ms: Option<i64>) -> bool {
         let mut partitions = self.partitions.borrow_mut();
         // It may have been given up meanwhile.
@@ -158,8 +160,8 @@ impl Shard {
         self.producer_room.note(before, leader);
     }
 
-    /// Gives up what has outlived the retention that a partition's topic has now: it may be another one than when that was found.
-    /// Returns what has gone, if anything.
+    /// Gives up the records that have outlived the retention of a partition's topic. The settings are looked at anew, for they may
+    /// have changed since these records were found. Returns `None` if nothing was to go.
     ///
     /// # Errors
     /// As `trim`.

@@ -1,6 +1,6 @@
 //! The role of this node for a partition: so far always its leader, for a replica set is one node.
 //!
-//! Whatever needs a leader asks here for it, and gives on what it is told if there is none.
+//! All that needs a leader asks here for it, and passes the reason on if there is none.
 
 use protocol::Leader;
 use record::{Epoch, PartitionId};
@@ -65,7 +65,7 @@ impl Role {
 }
 
 impl Shard {
-    /// Looks at a partition's leader.
+    /// Looks at a partition's leader, and returns what `look` does.
     ///
     /// # Errors
     /// The partition, or its leader, is not here.

@@ -1,4 +1,4 @@
-//! Gathers what the leaders of a shard want kept in a checkpoint: which epochs wrote what, and the idempotent producers.
+//! Gathers the state of a shard's leaders for a checkpoint: the epochs with their first offsets, and the idempotent producers.
 //!
 //! There may be hundreds of thousands of producers, so the snapshots are taken in slices before the checkpoint is begun. Each is
 //! exactly of one offset, its partition's tail when it was taken. Nothing is laid out meanwhile, so what lies behind that offset stays
@@ -34,7 +34,7 @@ impl Snapshots {
 }
 
 impl Shard {
-    /// Takes snapshots of all partitions in which something was written. The last round of layout is over, and no other begins before
+    /// Takes snapshots of all partitions that were ever written to. The last round of layout is over, and no other begins before
     /// the caller has made use of them.
     pub(super) async fn take_snapshots(&self) -> Snapshots {
         let mut slices = Slices::of_own(PRODUCERS_IN_ONE_TURN);

@@ -355,7 +355,7 @@ async fn topics_in_memory_wait_for_what_they_answered_and_not_for_what_others_st
             let _answer = append(&shard, FLUSHED);
         }
         let beyond = append_until_memory_is_full(&shard).await;
-        let answered_bytes = shard.waiting.answered.borrow().bytes();
+        let answered_bytes = shard.waiting.unflushed.borrow().bytes();
         let one_more = MEMORY_UNFLUSHED_BYTES_MAX + 2_000;
         assert!((MEMORY_UNFLUSHED_BYTES_MAX..one_more).contains(&answered_bytes));
         shard.start_flushing();
@@ -418,7 +418,7 @@ async fn nobody_waits_for_a_flush_that_failed() {
             matches!(refused, Err(AppendRefusal::JournalDead(_))),
             "{refused:?}"
         );
-        // Who was on the way to the disk may be there at the next start.
+        // A batch on its way to the disk may be there at the next start.
         let unknown = outcome(staged).await;
         assert!(
             matches!(unknown, Err(AppendRefusal::FlushFailed(_))),
@@ -496,7 +496,7 @@ async fn what_may_use_the_reserve_does_not_wait_behind_records_and_is_refused_wi
         let shard = shard();
         let waiting = fill_journal(&shard).await;
         assert_eq!(offset(help(&shard)).await, 0);
-        shard.note_failure(Work::Layout, &"no space left");
+        shard.note_failure(Chore::Layout, &"no space left");
         let refusal = use_up_reserve(&shard).await;
         let why = "layout failed: no space left".into();
         assert_eq!(refusal, AppendRefusal::JournalFull { why });
@@ -522,7 +522,7 @@ async fn use_up_reserve(shard: &Shard) -> AppendRefusal {
         if let Err(refusal) = outcome(help(shard)).await {
             return refusal;
         }
-        // What is in memory only would ride in the same frame.
+        // A batch that is in memory only would ride in the same frame.
         let staged_before = shard.store.borrow().staged_before();
         shard.flushing.want();
         let flushed = shard.until_flushed(staged_before).await;

@@ -1,4 +1,4 @@
-//! Counts for each topic what is appended to its partitions on a core, and what is read from them.
+//! Counts for each topic the appends to its partitions on a core, and the reads from them.
 //!
 //! A partition keeps hold of its topic's counters from their first use on, so that nothing is looked up for an append. The number
 //! of topics with counters of their own is bounded; a scrape reads those alone, however many topics there are.
@@ -17,7 +17,7 @@ use protocol::metadata::METADATA_PARTITION;
 pub struct TopicCounters {
     /// Records that were appended.
     pub appended_records: Counter,
-    /// Their bytes.
+    /// Bytes of the batches that were appended.
     pub appended_bytes: Counter,
     /// Batches that were refused.
     pub failed_appends: Counter,
@@ -37,7 +37,7 @@ impl TopicCounters {
     }
 }
 
-/// The topics of one core that are counted.
+/// The counters of one core's topics.
 pub struct TopicBook {
     topics_max: usize,
     topics: RefCell<BTreeMap<TopicId, Rc<TopicCounters>>>,
@@ -45,7 +45,7 @@ pub struct TopicBook {
 }
 
 impl TopicBook {
-    /// At most `topics_max` topics get counters of their own.
+    /// Begins without topics; at most `topics_max` get counters of their own.
     pub fn of_topics(topics_max: usize) -> Rc<TopicBook> {
         Rc::new(TopicBook {
             topics_max,
@@ -54,7 +54,7 @@ impl TopicBook {
         })
     }
 
-    /// The counters for a topic that somebody uses.
+    /// Returns the counters of a topic: its own, or those that all topics share which came when the book was full.
     pub fn counters_of(&self, topic: TopicId) -> Rc<TopicCounters> {
         if topic == METADATA_PARTITION.topic {
             // It has no name, and its journal's figures tell of it.

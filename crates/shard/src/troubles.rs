@@ -1,5 +1,5 @@
-//! Troubles with a shard's work beside appends and reads. The work may fail again each time it is tried: it is told as one
-//! trouble then.
+//! Troubles with a shard's chores, its work beside appends and reads. A chore may fail each time it is tried again: the log tells
+//! of that as one trouble.
 
 use std::cell::RefCell;
 use std::fmt::Display;
@@ -9,9 +9,9 @@ use storage::Trouble;
 
 use super::Shard;
 
-/// Work that is tried again until it succeeds.
+/// Work beside appends and reads that is tried again until it succeeds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Work {
+pub enum Chore {
     /// A journal file is kept ready.
     Preparation,
     /// Committed batches are laid out in segments.
@@ -28,36 +28,36 @@ pub enum Work {
     GroupChanges,
 }
 
-/// Work that gives a full journal room again.
-const MAKES_ROOM: [Work; 3] = [Work::Layout, Work::Checkpoint, Work::Preparation];
+/// Chores that give a full journal room again.
+const MAKES_ROOM: [Chore; 3] = [Chore::Layout, Chore::Checkpoint, Chore::Preparation];
 
-impl Work {
-    const COUNT: usize = Work::GroupChanges as usize + 1;
+impl Chore {
+    const COUNT: usize = Chore::GroupChanges as usize + 1;
 
     /// As the log calls it.
     fn name(self) -> &'static str {
         match self {
-            Work::Preparation => "preparing a journal file",
-            Work::Layout => "layout",
-            Work::Checkpoint => "writing a checkpoint",
-            Work::Removal => "removing files",
-            Work::Deletion => "giving up the files of deleted partitions",
-            Work::Retention => "retention",
-            Work::GroupChanges => "journaling changes of consumer groups",
+            Chore::Preparation => "preparing a journal file",
+            Chore::Layout => "layout",
+            Chore::Checkpoint => "writing a checkpoint",
+            Chore::Removal => "removing files",
+            Chore::Deletion => "giving up the files of deleted partitions",
+            Chore::Retention => "retention",
+            Chore::GroupChanges => "journaling changes of consumer groups",
         }
     }
 }
 
 /// The troubles of one shard.
 #[derive(Default)]
-pub(super) struct Troubles(RefCell<[(Trouble, Option<Arc<str>>); Work::COUNT]>);
+pub(super) struct Troubles(RefCell<[(Trouble, Option<Arc<str>>); Chore::COUNT]>);
 
 impl Shard {
-    /// Takes note that some work failed, and will be tried again.
-    pub fn note_failure(&self, work: Work, error: &dyn Display) {
+    /// Takes note that a chore failed, and will be tried again. The log is told the more seldom the longer that goes on.
+    pub fn note_failure(&self, chore: Chore, error: &dyn Display) {
         let why: Arc<str> = error.to_string().into();
         let times = {
-            let (trouble, last) = &mut self.troubles.0.borrow_mut()[work as usize];
+            let (trouble, last) = &mut self.troubles.0.borrow_mut()[chore as usize];
             *last = Some(why.clone());
             trouble.note(self.clock.monotonic())
         };
@@ -67,33 +67,33 @@ impl Shard {
                 times,
                 error = &*why,
                 "{} failed and is tried again; if the disk is full, delete topics, give them retention, or add space",
-                work.name()
+                chore.name()
             );
         }
     }
 
-    /// Takes note that some work was done.
-    pub fn note_success(&self, work: Work) {
-        let (trouble, last) = &mut self.troubles.0.borrow_mut()[work as usize];
+    /// Takes note that a chore was done.
+    pub fn note_success(&self, chore: Chore) {
+        let (trouble, last) = &mut self.troubles.0.borrow_mut()[chore as usize];
         if last.take().is_some() && trouble.end() {
-            tracing::info!(shard = self.index, "{} works again", work.name());
+            tracing::info!(shard = self.index, "{} works again", chore.name());
         }
     }
 
-    /// The same of the disk and damaged data, which are counted.
-    pub(super) fn note_fault(&self, work: Work, error: &dyn Display) {
+    /// Takes note that a chore failed for the disk or for damaged data, which are counted.
+    pub(super) fn note_fault(&self, chore: Chore, error: &dyn Display) {
         self.counters.faults.add(1);
-        self.note_failure(work, error);
+        self.note_failure(chore, error);
     }
 
-    /// Why the journal has no room, if it has none.
+    /// The reason why the journal has no room, if it has none.
     pub(super) fn why_journal_is_full(&self) -> Arc<str> {
         let troubles = self.troubles.0.borrow();
         let why = MAKES_ROOM
             .into_iter()
-            .find_map(|work| Some((work, troubles[work as usize].1.as_deref()?)));
+            .find_map(|chore| Some((chore, troubles[chore as usize].1.as_deref()?)));
         match why {
-            Some((work, error)) => format!("{} failed: {error}", work.name()).into(),
+            Some((chore, error)) => format!("{} failed: {error}", chore.name()).into(),
             None => "layout has not caught up with appends yet; try again".into(),
         }
     }

@@ -1,8 +1,8 @@
-//! Appends that wait in the order they came: to be examined (`examinations`), and then for room in the journal, or in memory
-//! before flushes and layout have caught up. Each of the three has a room of its own.
+//! Appends that wait in the order they came: to be examined (`examinations`), then for room in the journal, or, in topics in
+//! memory, for flushes and layout to catch up. Each of the three has a room of its own.
 //!
-//! Appends here must not keep more memory than their senders were given. A sender that gives up waiting has that room again and
-//! may send as much anew. So appends that nobody waits for go, before they are more than all that came before them.
+//! Appends here must not keep more memory than their senders were given. A sender that gives up waiting has its room again and
+//! may send as much anew. So appends that nobody waits for are dropped before they are more than all that came before them.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -12,8 +12,8 @@ use record::PartitionId;
 use storage::BatchBytes;
 use tokio::sync::Notify;
 
-use super::answered::Answered;
 use super::append::Approved;
+use super::unflushed::Unflushed;
 use super::{Acks, AppendRequest};
 
 /// Bytes that may come before they are worth a look at all that waits.
@@ -76,7 +76,7 @@ pub(super) struct WaitingRoom<A> {
     partitions: BTreeMap<PartitionId, usize>,
     /// Bytes of the appends that were still waited for at the last look at all.
     swept_bytes: usize,
-    /// Bytes that have come since. Only when they are as many is there another look: each byte pays for one.
+    /// Bytes that have come since. The next look is made when they are as many: each byte pays for one.
     added_bytes: usize,
     /// Bytes by which the batches in the queue have grown.
     grown_bytes: usize,
@@ -116,7 +116,7 @@ impl<A: Waits> WaitingRoom<A> {
     /// Puts an append behind all others.
     pub(super) fn push(&mut self, mut attempt: A) {
         let request = attempt.request_mut();
-        // What it shares may be a request of any size, whose rest nobody needs any more.
+        // The request whose memory it shares may be of any size, and its rest is of no use any more.
         if let BatchBytes::Shared(batch) = &request.batch {
             request.batch = Bytes::copy_from_slice(batch).into();
         }
@@ -174,8 +174,8 @@ impl<A: Waits> WaitingRoom<A> {
         all.into_iter().map(Waits::into_request)
     }
 
-    /// Drops what nobody waits for any more: clients that gave up will send it again. Nor is anything kept whose client wants no
-    /// answer: it has no place but memory while there is no room.
+    /// Drops the appends that nobody waits for any more: clients that gave up will send them again. Those whose clients want no
+    /// answer go as well: they have no place but memory while there is no room.
     fn sweep(&mut self) {
         self.queue.retain(|attempt| !attempt.request().reply.is_closed());
         self.partitions.clear();
@@ -203,7 +203,7 @@ impl<A: Waits> WaitingRoom<A> {
     }
 }
 
-/// The rooms in front of the journal and of memory, and what topics in memory were answered already.
+/// The rooms in front of the journal and of memory, and the bytes that fill the latter.
 #[derive(Default)]
 pub(super) struct WaitingRooms {
     /// Appends that the journal had no room for. While there are any, all others queue behind.
@@ -211,8 +211,8 @@ pub(super) struct WaitingRooms {
     /// Appends to topics in memory that are too far ahead of their flushes or of layout. Only those of the same partitions queue
     /// behind. None here came after one of its partition in the other room.
     pub(super) for_memory: RefCell<WaitingRoom<Attempt>>,
-    /// Of topics in memory alone: others are not answered before they are flushed.
-    pub(super) answered: RefCell<Answered>,
+    /// Batches of topics in memory that were answered: those of other topics are not before they are flushed.
+    pub(super) unflushed: RefCell<Unflushed>,
     /// Background work failed while appends wait for room: they may for long.
     pub(super) starved: Notify,
 }

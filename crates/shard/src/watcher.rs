@@ -1,12 +1,12 @@
-//! A reader that waits for partitions to move, and which of them did. Woken from any thread, without a lock: whoever commits
-//! must not wait for readers.
+//! A reader that waits for partitions to move, and the numbers of those that did. Woken from any thread, without a lock: a core
+//! that commits must not wait for readers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::Notify;
 
-/// See the module. The reader numbers its partitions.
+/// A reader that waits for any of its partitions, which it numbers from 0, to move.
 #[derive(Debug)]
 pub struct Watcher {
     woken: Notify,
@@ -15,7 +15,7 @@ pub struct Watcher {
 }
 
 impl Watcher {
-    /// A reader of so many partitions, none of which has moved.
+    /// A reader of this number of partitions, none of which has moved.
     pub fn new(partitions: usize) -> Arc<Watcher> {
         let words = partitions.div_ceil(64).max(1);
         Arc::new(Watcher {
@@ -24,7 +24,7 @@ impl Watcher {
         })
     }
 
-    /// Wakes the reader: the partition of this number has moved, or is gone.
+    /// Wakes the reader: the partition of this number has moved, or is gone. The number is less than those of `new`.
     pub fn wake(&self, number: u32) {
         let bit = 1 << (number % 64);
         self.moved[number as usize / 64].fetch_or(bit, Ordering::Release);
@@ -36,7 +36,7 @@ impl Watcher {
         self.woken.notified().await;
     }
 
-    /// Takes the numbers of the partitions that have moved.
+    /// Takes the numbers of the partitions that have moved since the last call, in ascending order.
     pub fn take_moved(&self) -> Vec<usize> {
         let mut moved = Vec::new();
         for (at, word) in self.moved.iter().enumerate() {

@@ -16,7 +16,7 @@ use protocol::groups::{
     Settings, Ticket, TopicChange,
 };
 use record::{PartitionId, Record, whole_ms};
-use shard::{Acks, AppendAnswer, AppendRefusal, AppendRequest, Shard, Work};
+use shard::{Acks, AppendAnswer, AppendRefusal, AppendRequest, Chore, Shard};
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use super::admin_change::AdminChange;
@@ -268,11 +268,11 @@ impl GroupHost {
         while let Some(Appending { ids, outcome }) = appended.recv().await {
             let result = match outcome.await {
                 Ok(Ok(_)) => {
-                    self.shard.note_success(Work::GroupChanges);
+                    self.shard.note_success(Chore::GroupChanges);
                     Ok(())
                 }
                 Ok(Err(refusal)) if took_nothing(&refusal) => {
-                    self.shard.note_failure(Work::GroupChanges, &refusal);
+                    self.shard.note_failure(Chore::GroupChanges, &refusal);
                     Err(NotPersisted)
                 }
                 Ok(Err(refusal)) => {

@@ -1,6 +1,6 @@
-//! Bounds on the compressed batches of one request together. They may be decompressed to so many bytes, as a request must not
-//! keep a core for long, however many batches it has. And so many of their bad records are named, as a few bytes may hold many.
-//! A request of a single batch needs none of this: the batch has limits of its own.
+//! Bounds on the compressed batches of one request together: on the bytes that they decompress to, for a request must not
+//! keep a core for long, however many batches it has; and on the number of bad records that are named, for a few bytes may hold
+//! many. A request of a single batch needs none of this: the batch has limits of its own.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -10,13 +10,13 @@ use record::{BatchError, Examined, Limits};
 use super::bad_records::NAMED_MAX;
 use super::contract::AppendRefusal;
 
-/// Beside what a single batch may take: so much for each byte of the batches as they came. What programs log shrinks to a
-/// tenth; only what was made for it shrinks to less than a thirtieth in batch after batch.
+/// Bytes that the batches may decompress to for each byte of theirs, beside the limit of a single batch. Programs' logs shrink to a
+/// tenth; only bytes made for it shrink to less than a thirtieth in batch after batch.
 const BYTES_PER_BYTE: u64 = 32;
 /// The most bad records of all batches that are named; beyond them, the first of each batch is named.
 const NAMED_TOGETHER_MAX: usize = 10 * NAMED_MAX;
 
-/// Shared by the batches of a request, on whatever cores they are examined.
+/// The bounds of one request, shared by its batches on whatever cores they are examined: see [`AppendRequest::within`](crate::AppendRequest::within).
 #[derive(Debug, Clone)]
 pub struct Allowance {
     left: Arc<Left>,
@@ -30,7 +30,8 @@ struct Left {
 }
 
 impl Allowance {
-    /// Of a request whose batches are `request_bytes`, where one may be decompressed to `batch_bytes_max`.
+    /// The allowance of a request whose batches have `request_bytes` as they came, where a single one may be decompressed to
+    /// `batch_bytes_max`.
     pub fn new(request_bytes: u64, batch_bytes_max: u64) -> Allowance {
         let bytes_max = batch_bytes_max.saturating_add(request_bytes.saturating_mul(BYTES_PER_BYTE));
         Allowance {
@@ -51,7 +52,8 @@ impl Allowance {
         }
     }
 
-    /// Takes what was needed for a batch, of what it was allowed instead of `limits`: of one that was found to be unsound, all.
+    /// Takes from the allowance the bytes that a batch was decompressed to; for a batch that was found unsound, all that it was
+    /// `allowed` instead of `limits`.
     pub(super) fn settle(
         &self,
         examined: Result<Examined, BatchError>,

@@ -21,7 +21,7 @@ pub(super) struct Demands {
     pub(super) keys: bool,
 }
 
-/// The records to blame, in their order; at least one.
+/// The records of a batch that its topic does not take. `Display` tells of the first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadRecords {
     named: Box<[BadRecord]>,
@@ -29,10 +29,10 @@ pub struct BadRecords {
     times_ms: RangeInclusive<i64>,
 }
 
-/// A record to blame.
+/// A record that its topic does not take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BadRecord {
-    /// Its place in its batch.
+    /// Its place in its batch, counted from 0.
     pub place: i32,
     fault: Fault,
 }
@@ -84,18 +84,18 @@ impl Demands {
 }
 
 impl BadRecords {
-    /// Those that are named.
+    /// The records that are named, in their order: at least one, and not all if there are very many.
     pub fn named(&self) -> &[BadRecord] {
         &self.named
     }
 
-    /// Says whether one of them has a wrong time: the whole batch is then refused for that.
+    /// Says if one of them has a wrong time: the whole batch is then refused for that.
     pub fn has_bad_times(&self) -> bool {
         let is_time = |record: &BadRecord| matches!(record.fault, Fault::Timestamp(_));
         self.named.iter().any(is_time)
     }
 
-    /// The sentence about one of them, for a partition of this name.
+    /// Returns the sentence about one of them, in Kafka's words, for the partition with this topic and index.
     pub fn message(&self, record: BadRecord, topic: &str, index: i32) -> String {
         match record.fault {
             Fault::WithoutKey => format!(

@@ -1,4 +1,4 @@
-//! What goes into a shard's append and what comes out of it: the request, its answer, the refusals.
+//! The ends of a shard's append: the request, its answer, the refusals.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 use super::allowance::Allowance;
 use super::bad_records::BadRecords;
 
-/// What the producer waits for.
+/// The durability that a producer waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Acks {
     /// Nothing: no answer is wanted.
@@ -22,27 +22,28 @@ pub enum Acks {
     Quorum,
 }
 
-/// A batch on its way to its partition.
+/// A batch on its way to its partition. Its builder methods name where it came from and the bounds it is under.
 pub struct AppendRequest {
     pub(crate) partition: PartitionId,
     pub(crate) batch: BatchBytes,
     pub(crate) acks: Acks,
-    /// Where its client is; `None` for the node itself, and for HTTP.
+    /// The address of its client; `None` for the node itself.
     pub(crate) from: Option<IpAddr>,
     /// The allowance that it shares with other batches of its request, if those are compressed.
     pub(crate) allowance: Option<Allowance>,
     /// The part of the journal's reserve that it may use.
     pub(crate) reserve: Reserve,
-    /// Says whether it waits where the journal has no room.
+    /// It waits where the journal has no room, instead of being refused.
     pub(crate) waits: bool,
     pub(crate) reply: oneshot::Sender<Result<AppendOutcome, AppendRefusal>>,
 }
 
-/// Brings the outcome of an append; nothing comes if the node stops.
+/// Brings the outcome of an append, once its acks are met. The channel closes without one if the node stops.
 pub type AppendAnswer = oneshot::Receiver<Result<AppendOutcome, AppendRefusal>>;
 
 impl AppendRequest {
-    /// A request, and where its answer comes.
+    /// Returns a request of the node itself that waits for room and keeps off the journal's reserve, and the end where its answer comes.
+    /// The batch is one record batch v2 with base offset 0, as a producer sends it.
     pub fn new(
         partition: PartitionId,
         batch: impl Into<BatchBytes>,
@@ -62,12 +63,12 @@ impl AppendRequest {
         (request, answer)
     }
 
-    /// Where it goes.
+    /// The partition that it goes to.
     pub fn partition(&self) -> PartitionId {
         self.partition
     }
 
-    /// Names the address of the client that sent it.
+    /// Names the address of the client that sent it: clients' examinations take turns, and each may use a share of the producers' memory.
     pub fn sent_from(self, address: IpAddr) -> AppendRequest {
         AppendRequest {
             from: Some(address),
@@ -75,30 +76,30 @@ impl AppendRequest {
         }
     }
 
-    /// With a part of the journal's reserve.
+    /// Lets it use a part of the journal's reserve: it is then not stopped by appends that wait for room.
     pub fn with_reserve(self, reserve: Reserve) -> AppendRequest {
         AppendRequest { reserve, ..self }
     }
 
-    /// Refused where the journal has no room, instead of waiting for some.
+    /// Has it refused with [`AppendRefusal::JournalFull`] where the journal has no room, instead of waiting for some.
     pub fn at_once(self) -> AppendRequest {
         AppendRequest { waits: false, ..self }
     }
 
-    /// With what all batches it came with may be decompressed to.
+    /// Bounds it by the allowance of the request that it came with; `None` for a request of one batch.
     pub fn within(self, allowance: Option<Allowance>) -> AppendRequest {
         AppendRequest { allowance, ..self }
     }
 }
 
-/// Where the batch came to stand.
+/// The place of an appended batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AppendOutcome {
-    /// The offset of its first record.
+    /// The offset of its first record. A duplicate has that of the batch it repeats.
     pub first_offset: Offset,
-    /// Where the partition began then.
+    /// The first offset of the partition when it was appended.
     pub log_start: Offset,
-    /// Set for `LogAppendTime`.
+    /// The time that its records were given, in milliseconds since 1970; `None` unless the topic has `LogAppendTime`.
     pub append_time_ms: Option<i64>,
 }
 
@@ -112,7 +113,7 @@ pub struct DiskShortage {
     pub reserve_bytes: u64,
 }
 
-/// Why a batch was not appended, or its fate is not known here.
+/// Reasons for which a batch was not appended, or a trim not made. Nothing has changed, but for `FlushFailed`, whose outcome is unknown.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AppendRefusal {
     /// The shard has no such partition.
@@ -130,13 +131,13 @@ pub enum AppendRefusal {
          and 32 bytes for each byte of theirs"
     )]
     RequestDecompressesTooLarge {
-        /// What they may decompress to together.
+        /// The most bytes that they may decompress to together.
         bytes_max: u64,
     },
     /// The batch is longer than its topic allows.
     #[error("the batch has {bytes} bytes, the topic allows {bytes_max} (max.message.bytes)")]
     TooLarge {
-        /// Its length.
+        /// Its length in bytes.
         bytes: usize,
         /// The longest that is allowed.
         bytes_max: u32,

@@ -1,22 +1,22 @@
-//! What topics in memory have answered and the disk does not have yet: so much a crash may cost.
+//! Batches of topics in memory that are answered and not flushed yet, by their frames: the bytes that a crash may cost.
 
 use std::collections::VecDeque;
 
 /// See the module.
 #[derive(Default)]
-pub(super) struct Answered {
-    /// Frames of the journal in order, and the bytes of such batches in each.
+pub(super) struct Unflushed {
+    /// Frames of the journal in order, with the bytes of such batches in each.
     frames: VecDeque<(u64, usize)>,
     bytes: usize,
 }
 
-impl Answered {
-    /// Of all frames.
+impl Unflushed {
+    /// The bytes in all frames.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Adds a batch in a frame that is none of those before the last.
+    /// Counts a batch to a frame, which is the last or a new one.
     pub(super) fn note(&mut self, frame: u64, bytes: usize) {
         assert!(
             self.frames.back().is_none_or(|(last, _)| *last <= frame),
@@ -48,17 +48,17 @@ mod tests {
 
     #[test]
     fn what_is_durable_counts_no_more() {
-        let mut answered = Answered::default();
+        let mut unflushed = Unflushed::default();
         for (frame, bytes) in [(3, 10), (3, 20), (5, 1)] {
-            answered.note(frame, bytes);
+            unflushed.note(frame, bytes);
         }
-        assert_eq!(answered.bytes(), 31);
-        answered.settle(|frame| frame < 3);
-        assert_eq!(answered.bytes(), 31);
-        answered.settle(|frame| frame < 5);
-        assert_eq!(answered.bytes(), 1);
-        answered.note(5, 2);
-        answered.settle(|_| true);
-        assert_eq!(answered.bytes(), 0);
+        assert_eq!(unflushed.bytes(), 31);
+        unflushed.settle(|frame| frame < 3);
+        assert_eq!(unflushed.bytes(), 31);
+        unflushed.settle(|frame| frame < 5);
+        assert_eq!(unflushed.bytes(), 1);
+        unflushed.note(5, 2);
+        unflushed.settle(|_| true);
+        assert_eq!(unflushed.bytes(), 0);
     }
 }
