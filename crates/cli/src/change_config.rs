@@ -44,7 +44,7 @@ pub(crate) struct GetArguments {
 pub(crate) struct SetArguments {
     #[command(flatten)]
     place: Place,
-    /// What to set, such as retention.ms=7d or segment.bytes=1GiB
+    /// Configs to set, such as retention.ms=7d or segment.bytes=1GiB
     #[arg(value_name = "NAME=VALUE", required = true, value_parser = config_and_value)]
     values: Vec<(String, String)>,
     /// Say whether it could be done, and do nothing
@@ -56,7 +56,7 @@ pub(crate) struct SetArguments {
 pub(crate) struct UnsetArguments {
     #[command(flatten)]
     place: Place,
-    /// What to give up
+    /// Configs to give up
     #[arg(value_name = "NAME", required = true)]
     names: Vec<String>,
     /// Say whether it could be done, and do nothing
@@ -64,7 +64,7 @@ pub(crate) struct UnsetArguments {
     dry_run: bool,
 }
 
-/// Whose configs, and where to ask.
+/// The resource whose configs are meant, and the node to ask.
 #[derive(Args)]
 struct Place {
     #[command(flatten)]

@@ -40,7 +40,7 @@ A format takes {topic} {partition} {offset} {time} {timestamp_ms} {key}
 {key:hex} {key_bytes} {value} {value:hex} {value_bytes} {headers}; {{ and }} are
 braces, and \n \t \r \0 \\ and \xHH are understood.";
 
-/// How long a partition may be without a leader, and the pause between two looks for one.
+/// The time for which a partition may be without a leader, and the pause between two looks for one.
 const LEADER_PATIENCE: Duration = Duration::from_secs(30);
 const LEADER_PAUSE: Duration = Duration::from_millis(100);
 
@@ -80,7 +80,7 @@ pub(crate) struct ConsumeArguments {
     /// Print each record's key and this before its value, such as : or \t
     #[arg(short = 'K', long, value_name = "TEXT", value_parser = Delimiter::parse, conflicts_with = "json")]
     key_separator: Option<Delimiter>,
-    /// What ends each printed record; \n \t \r \0 \\ and \xHH are understood, nothing is allowed
+    /// Text that ends each printed record; \n \t \r \0 \\ and \xHH are understood, nothing is allowed
     #[arg(short = 'D', long, value_name = "TEXT", default_value = r"\n", value_parser = Delimiter::parse, conflicts_with = "json")]
     delimiter: Delimiter,
     /// Print each record as a JSON object on a line of its own, with offset, timestamp, key and headers
@@ -117,7 +117,7 @@ impl ConsumeArguments {
         named.expect("clap asks for one of them")
     }
 
-    /// Whether where it begins or stops is said by an offset, which means one partition.
+    /// Says if an offset tells where it begins or stops, which means one partition.
     fn names_offset(&self) -> bool {
         matches!(self.from, Begin::Offset(_)) || matches!(self.until, Some(Until::Offset(_)))
     }
@@ -211,7 +211,7 @@ fn read_to_tail(
     Ok(Then::EndPartition)
 }
 
-/// Whether what was the first record is gone.
+/// Says if the record that was the first is gone.
 fn was_trimmed(start: Start, error: &ClientError) -> bool {
     start == Start::Earliest && error.code() == Some(ErrorCode::OffsetOutOfRange)
 }
@@ -232,7 +232,7 @@ fn fetch(consumer: &mut Consumer, cluster: &mut Cluster) -> Result<Fetched, Clie
     }
 }
 
-/// Whether it is about who leads, or a connection. What is damaged stays so.
+/// Says if it is about the leader, or a connection. Damage stays.
 fn may_pass(error: &ClientError) -> bool {
     let moved = [
         ErrorCode::NotLeaderOrFollower,

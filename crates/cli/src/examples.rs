@@ -86,7 +86,7 @@ fn gather_help(command: &clap::Command, texts: &mut Vec<(String, String)>) {
     }
 }
 
-/// What stands in a document's fenced blocks.
+/// The text in a document's fenced blocks.
 fn code_of(text: &str) -> String {
     let mut inside = false;
     let mut code = String::new();

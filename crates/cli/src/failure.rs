@@ -1,4 +1,4 @@
-//! What the user is told when a command fails: one sentence, and what to do next where we know it.
+//! The message for the user when a command fails: one sentence, and the next step where we know it.
 
 use std::io::{IsTerminal, Write, stderr};
 use std::process::ExitCode;
@@ -11,7 +11,7 @@ use crate::findings::Unreadable;
 use crate::output::{OutputClosed, cleaned};
 use crate::signals::Signal;
 
-/// What the length of an answer reads as if it begins with `HTTP`.
+/// The length of an answer that begins with `HTTP`.
 const HTTP_AS_LENGTH: i64 = i64::from_be_bytes(*b"\0\0\0\0HTTP");
 /// The exit code for a command line that makes no sense: the one that clap gives.
 const SENSELESS: u8 = 2;
@@ -58,7 +58,7 @@ fn exit_code(error: &anyhow::Error) -> ExitCode {
     }
 }
 
-/// Whether the command line is to blame: then the same one fails anywhere.
+/// Says if the command line is to blame: then the same one fails anywhere.
 fn is_senseless(error: &anyhow::Error) -> bool {
     let origin = match error.downcast_ref() {
         Some(
@@ -109,7 +109,7 @@ fn sentence(error: &anyhow::Error) -> String {
     told
 }
 
-/// What helps against the failures that newcomers meet.
+/// Help against the failures that newcomers meet.
 fn hint(error: &ClientError) -> Option<&'static str> {
     match error {
         ClientError::Connect { source, .. } => match source.raw_os_error().map(Errno::from_raw_os_error) {

@@ -122,7 +122,7 @@ fn describe(arguments: &OneNamed) -> Result<()> {
     )
 }
 
-/// How far the group is in one partition, and who reads it.
+/// The group's progress in one partition, and the member that reads it.
 struct Standing {
     committed: Option<i64>,
     tail: Option<i64>,

@@ -105,7 +105,7 @@ struct Look<'a> {
     partition: Option<&'a str>,
     json: bool,
     output: Output,
-    /// Whether there was anything of what is wanted.
+    /// Something of what is wanted was found.
     found: bool,
     findings: Findings,
 }
@@ -252,12 +252,12 @@ impl Look<'_> {
         self.print(|| json!({ "fault": fault.to_string() }), || line_of(fault))
     }
 
-    /// Whether nothing was found of the one that was asked for.
+    /// Says if nothing was found of the one that was asked for.
     fn is_in_vain(&self) -> bool {
         self.partition.is_some() && !self.found
     }
 
-    /// What the command comes to.
+    /// The result of the command.
     fn verdict(&self, arguments: &InspectArguments) -> Result<()> {
         let directory = arguments.directory.display();
         self.findings

@@ -73,13 +73,13 @@ pub(crate) struct ProduceArguments {
     /// The key of every record; without it, and without a separator, records have none
     #[arg(short, long, value_name = "TEXT", conflicts_with_all = ["key_separator", "json"])]
     key: Option<String>,
-    /// What stands between key and value in each line, such as : or \t
+    /// Text between key and value in each line, such as : or \t
     #[arg(short = 'K', long, value_name = "TEXT", value_parser = key_separator, conflicts_with_all = ["json", "whole"])]
     key_separator: Option<Delimiter>,
     /// A header for every record; may be repeated
     #[arg(short = 'H', long, value_name = "NAME=VALUE", value_parser = header)]
     header: Vec<HeaderBytes>,
-    /// What stands between records; \n \t \r \0 \\ and \xHH are understood
+    /// Text between records; \n \t \r \0 \\ and \xHH are understood
     #[arg(short = 'D', long, value_name = "TEXT", default_value = r"\n", value_parser = delimiter, conflicts_with = "whole")]
     delimiter: Delimiter,
     /// Make each input one record, whatever is in it
@@ -94,7 +94,7 @@ pub(crate) struct ProduceArguments {
     /// When a record counts as appended: when it is committed, the leader has it, or it was sent
     #[arg(long, default_value = "all", value_parser = acks())]
     acks: Acks,
-    /// How batches are compressed
+    /// Compression of batches
     #[arg(short = 'z', long, value_name = "CODEC", default_value = "none", value_parser = compression())]
     compression: Compression,
     /// Append no more than this many records a second

@@ -7,7 +7,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 const RUNNING: &str =
     "{prefix} [{bar:24}] {percent:>3} %  {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left  {wide_msg}";
 const WAITING: &str = "{spinner} {prefix}  {wide_msg}";
-/// How often a spinner turns.
+/// The interval at which a spinner turns.
 const TURN: Duration = Duration::from_millis(100);
 
 /// Drawn until it goes out of scope; then the line is empty again.

@@ -93,7 +93,7 @@ impl Remote {
     }
 }
 
-/// What every command takes that asks a node for something and prints the answer.
+/// The arguments of every command that asks a node for something and prints the answer.
 #[derive(Args)]
 pub(crate) struct Everywhere {
     #[command(flatten)]

@@ -30,7 +30,7 @@ Examples:
 environment (ROPEWALK_DATA and so on), --set, other flags.
 Ctrl-C or SIGTERM answers what is under way and stops; a second one at once.";
 
-/// How long the last line may take when the node is ended at once.
+/// The time that the last line may take when the node is ended at once.
 const LAST_WORDS_PATIENCE: Duration = Duration::from_millis(100);
 
 #[derive(Args)]
@@ -46,7 +46,7 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<()> {
     let format = config.log.format;
     serve(config).map_err(|error| match format {
         LogFormat::Text => error,
-        // Whoever reads a JSON object a line is not to meet another line.
+        // A program that reads a JSON object a line is not to meet another line.
         LogFormat::Json => Logged(error).into(),
     })
 }

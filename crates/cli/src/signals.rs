@@ -9,7 +9,7 @@ use std::thread;
 use anyhow::{Context, Result};
 use tokio::signal::unix::{self, SignalKind};
 
-/// What shells add to a signal's number for a process that it ended.
+/// The number that shells add to a signal's for a process that it ended.
 const ENDED_BY: i32 = 128;
 
 /// One that asks for the end.

@@ -3,7 +3,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// What an age may be counted in, with milliseconds of each.
+/// The units of an age, with milliseconds of each.
 const UNITS: &[(char, i64)] = &[('s', 1_000), ('m', 60_000), ('h', 3_600_000), ('d', 86_400_000)];
 
 /// Now, in milliseconds since 1970.

@@ -78,10 +78,10 @@ A trim is durable when the command ends, and cannot be taken back.")]
 struct CreateArguments {
     #[command(flatten)]
     topic: OneNamed,
-    /// How many partitions; without it, as many as the node gives by default
+    /// Number of partitions; without it, as many as the node gives by default
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(i32).range(1..))]
     partitions: Option<i32>,
-    /// How many replicas of each partition; without it, as many as the node gives by default
+    /// Number of replicas of each partition; without it, as many as the node gives by default
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(i16).range(1..))]
     replicas: Option<i16>,
     /// A topic config, such as retention.ms=7d or segment.bytes=1GiB; may be repeated
@@ -105,7 +105,7 @@ struct DeleteArguments {
 struct GrowArguments {
     #[command(flatten)]
     topic: OneNamed,
-    /// How many partitions it is to have in all
+    /// Number of partitions that it is to have in all
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(i32).range(1..))]
     partitions: i32,
 }
@@ -126,7 +126,7 @@ struct TrimArguments {
     dry_run: bool,
 }
 
-/// What is left begins here.
+/// The offset at which the rest begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Bound {
     Offset(i64),
@@ -241,7 +241,7 @@ fn trim(arguments: &TrimArguments) -> Result<()> {
         bail!("offset {before} does not exist yet: partition {partition} of topic {name} goes on at {tail}");
     }
     let (first, verb) = match arguments.dry_run {
-        // What is gone does not come back.
+        // Trimmed records do not come back.
         true => (before.max(first), "would begin"),
         false => (cluster.delete_records(name, partition, before)?, "begins"),
     };
@@ -294,7 +294,7 @@ fn describe(arguments: &OneNamed) -> Result<()> {
     )
 }
 
-/// What a partition holds: its first offset and its tail.
+/// The extent of a partition: its first offset and its tail.
 struct Extent {
     first: Option<i64>,
     tail: Option<i64>,

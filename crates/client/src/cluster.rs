@@ -23,7 +23,7 @@ pub struct Broker {
     pub address: String,
 }
 
-/// What a broker knows of its cluster.
+/// The cluster as a broker knows it.
 #[derive(Debug, Clone, Default)]
 pub struct Metadata {
     /// The cluster's identity, if it has one.
@@ -43,7 +43,7 @@ pub struct TopicMetadata {
     pub name: String,
     /// Its identity; zero from brokers that do not tell.
     pub id: TopicId,
-    /// Whether the broker keeps its own data there.
+    /// Says if the broker keeps its own data there.
     pub is_internal: bool,
     /// Its partitions by ascending index.
     pub partitions: Vec<PartitionMetadata>,
@@ -64,7 +64,7 @@ pub struct PartitionMetadata {
     pub in_sync: Vec<i32>,
 }
 
-/// Who leads a partition.
+/// The leader of a partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Leader {
     /// The broker.
@@ -208,7 +208,7 @@ impl Cluster {
             .is_some_and(|connection| connection.address() == address)
     }
 
-    /// What the cluster says of `topics`, or of all. Never creates a topic. A topic that does not exist is left out.
+    /// The cluster's answer about `topics`, or about all. Never creates a topic. A topic that does not exist is left out.
     ///
     /// # Errors
     /// What the connection meets, and what the broker says of a topic other than that it is not there.
@@ -248,7 +248,7 @@ impl Cluster {
         })
     }
 
-    /// Who leads a partition, asked anew.
+    /// The leader of a partition, asked anew.
     ///
     /// # Errors
     /// `NoLeader`, or `Broker` if there is no such topic or partition.

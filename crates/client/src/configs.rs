@@ -14,7 +14,7 @@ const BROKER_RESOURCE: i8 = 4;
 const SET_OPERATION: i8 = 0;
 const DELETE_OPERATION: i8 = 1;
 
-/// What has configs.
+/// A resource that has configs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ConfigResource {
     /// The topic of this name.
@@ -82,14 +82,14 @@ pub struct ConfigEntry {
     pub value: Option<String>,
     /// Where the value comes from.
     pub source: ConfigSource,
-    /// Whether it cannot be changed while the node runs.
+    /// Says if it cannot be changed while the node runs.
     pub read_only: bool,
-    /// What it means, if the broker tells.
+    /// Its meaning, if the broker tells.
     pub documentation: Option<String>,
 }
 
 impl ConfigEntry {
-    /// Whether `resource`, whose config this is, sets it by itself.
+    /// Says if `resource`, whose config this is, sets it by itself.
     #[must_use]
     pub fn is_set(&self, resource: &ConfigResource) -> bool {
         let own = match resource {

@@ -21,12 +21,12 @@ use self::sockets::{open_stream, write_frame};
 use crate::error::{ClientError, Result};
 use crate::inbound::{Inbound, InboundError};
 
-/// How a connection behaves.
+/// Options of a connection.
 #[derive(Debug, Clone)]
 pub struct ConnectionOptions {
-    /// How long a connection may take to be made.
+    /// The time that a connection may take to be made.
     pub connect_timeout: Duration,
-    /// How long an answer may take, counted from when it is waited for.
+    /// The time that an answer may take, counted from when it is waited for.
     pub request_timeout: Duration,
     /// The client's name for itself, for the broker's logs.
     pub client_id: String,
@@ -65,7 +65,7 @@ pub struct Connection {
     inbound: Inbound,
     in_flight: VecDeque<InFlight>,
     next_correlation_id: i32,
-    /// What the broker offers, sorted as it sent them.
+    /// The versions that the broker offers, sorted as it sent them.
     offered: Vec<(i16, VersionRange)>,
     /// Why the connection answers nothing more.
     ended: Option<String>,
@@ -106,7 +106,7 @@ impl Connection {
         self.in_flight.len()
     }
 
-    /// Whether the connection answers nothing more.
+    /// Says if the connection answers nothing more.
     #[must_use]
     pub fn is_ended(&self) -> bool {
         self.ended.is_some()
@@ -165,7 +165,7 @@ impl Connection {
         whole.map_err(|source| self.unreadable(asked.api, source))
     }
 
-    /// Whether bytes of an answer are here, waiting for them at most `wait`. The end of the stream counts as one.
+    /// Says if bytes of an answer are here, waiting for them at most `wait`. The end of the stream counts as one.
     ///
     /// # Errors
     /// `Disconnected` if the system cannot say.

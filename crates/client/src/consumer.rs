@@ -16,20 +16,20 @@ use crate::kept::check_kept;
 use crate::offsets::{OffsetQuery, offset_at};
 use crate::position::{Position, fetch_request, partition_answers};
 
-/// How a consumer behaves.
+/// Options of a consumer.
 #[derive(Debug, Clone)]
 pub struct ConsumerOptions {
-    /// How long the broker may wait for `bytes_min`.
+    /// The time that the broker may wait for `bytes_min`.
     pub wait_max: Duration,
     /// Bytes that are worth an answer before `wait_max` is over.
     pub bytes_min: i32,
     /// Bytes that an answer should not exceed. A first batch that is larger comes all the same.
     pub bytes_max: i32,
-    /// Whether the next fetch is sent before the last one is handed out.
+    /// The next fetch is sent before the last one is handed out.
     pub fetch_ahead: bool,
-    /// Whether each batch's checksum is compared.
+    /// Each batch's checksum is compared.
     pub check_checksums: bool,
-    /// What compressed batches may cost.
+    /// Bounds on the cost of compressed batches.
     pub limits: Limits,
 }
 
@@ -67,7 +67,7 @@ pub struct Consumer {
     options: ConsumerOptions,
     connection: Connection,
     position: Position,
-    /// Whether the fetch of `next_offset` is under way.
+    /// The fetch of `next_offset` is under way.
     fetching: bool,
 }
 
@@ -178,7 +178,7 @@ impl Consumer {
     }
 }
 
-/// What one fetch brought: whole batches, in order, without those before the wanted offset.
+/// The outcome of one fetch: whole batches, in order, without those before the wanted offset.
 #[derive(Debug, Clone)]
 pub struct Fetched {
     pub(crate) bytes: Bytes,
@@ -208,7 +208,7 @@ impl Fetched {
         self.tail
     }
 
-    /// Whether there is no batch.
+    /// Says if there is no batch.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()

@@ -1,4 +1,4 @@
-//! What can go wrong between this client and a broker, and what its caller should then do.
+//! Errors between this client and a broker, with advice to the caller.
 //!
 //! A connection that reports anything but `Broker` is not used again: its framing can no longer be trusted.
 
@@ -32,7 +32,7 @@ pub enum ClientError {
     Disconnected {
         /// The broker's address.
         address: String,
-        /// How it ended.
+        /// The reason.
         reason: String,
     },
     /// No whole answer in time. What was asked for may still be done.
@@ -40,9 +40,9 @@ pub enum ClientError {
     Timeout {
         /// The broker's address.
         address: String,
-        /// What was asked.
+        /// The request.
         api: ApiKey,
-        /// How long was waited.
+        /// The time that was waited.
         after: Duration,
     },
     /// The answer's bytes do not make sense.
@@ -50,9 +50,9 @@ pub enum ClientError {
     Wire {
         /// The broker's address.
         address: String,
-        /// What was asked.
+        /// The request.
         api: ApiKey,
-        /// What is wrong with them.
+        /// The fault in them.
         source: WireError,
     },
     /// An answer longer than this client takes, or too short for any.
@@ -82,13 +82,13 @@ pub enum ClientError {
         address: String,
         /// The API.
         api: ApiKey,
-        /// What the broker has of it.
+        /// The versions that the broker offers.
         offered: Option<VersionRange>,
     },
     /// The broker understood and said no.
     #[error("{operation}: {code}{}", message.as_deref().map(|text| format!(" ({text})")).unwrap_or_default())]
     Broker {
-        /// What was asked, with names.
+        /// The request, with names.
         operation: String,
         /// Its error code.
         code: ErrorCode,
@@ -98,7 +98,7 @@ pub enum ClientError {
     /// The answer lacks what was asked for.
     #[error("{operation}: the answer says nothing about it")]
     NotAnswered {
-        /// What was asked, with names.
+        /// The request, with names.
         operation: String,
     },
     /// The partition has no leader now, or the leader is not among the brokers.
@@ -114,7 +114,7 @@ pub enum ClientError {
     TopicDeleted {
         /// Its name.
         topic: String,
-        /// Whether there is another one of that name.
+        /// Says if there is another one of that name.
         made_again: bool,
     },
     /// A leader came back without what was read of it: records that were acknowledged before they were flushed, or by a leader
@@ -137,7 +137,7 @@ pub enum ClientError {
     Batch {
         /// The offset that was fetched.
         near_offset: Offset,
-        /// What is wrong with it.
+        /// The fault in it.
         source: BatchError,
     },
     /// The partition's next batch is larger than what a fetch may return.
@@ -153,7 +153,7 @@ pub enum ClientError {
     Options(String),
 }
 
-/// What to do about an error.
+/// Advice about an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Advice {
     /// Ask again on the same connection after a pause.
@@ -197,7 +197,7 @@ impl ClientError {
         }
     }
 
-    /// What to do about it.
+    /// The advice to the caller.
     #[must_use]
     pub fn advice(&self) -> Advice {
         match self {
@@ -220,7 +220,7 @@ impl ClientError {
         }
     }
 
-    /// Whether asking again, after what `advice` says, can succeed.
+    /// Says if asking again, after following `advice`, can succeed.
     #[must_use]
     pub fn is_retriable(&self) -> bool {
         matches!(
@@ -247,7 +247,7 @@ fn broker_advice(code: ErrorCode) -> Advice {
     }
 }
 
-/// What a broker said about one operation, as an error unless it was "none".
+/// A broker's answer about one operation, as an error unless it was "none".
 pub(crate) fn succeeded(operation: impl Into<String>, outcome: Option<(i16, Option<&Text>)>) -> Result<()> {
     match outcome {
         Some((0, _)) => Ok(()),
@@ -265,5 +265,5 @@ fn shown(range: Option<VersionRange>) -> String {
     }
 }
 
-/// What most functions here return.
+/// The result of most functions here.
 pub type Result<T, E = ClientError> = std::result::Result<T, E>;

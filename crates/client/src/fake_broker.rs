@@ -18,10 +18,10 @@ use kafka_wire::{ApiKey, ErrorCode, Reader, RequestHeader};
 use record::{BatchBuilder, Compression, Offset};
 use rustix::net::sockopt::set_socket_linger;
 
-/// How long is waited for what a test has caused.
+/// The time to wait for effects that a test has caused.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// How a broker can misbehave once.
+/// Ways in which a broker can misbehave once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     /// Announces an answer of this many bytes, and sends nothing more.
@@ -276,7 +276,7 @@ impl FakeBroker {
         self.shared.lock().topics[topic].configs.clone()
     }
 
-    /// How many requests of `api` have come.
+    /// The number of requests of `api` that have come.
     #[must_use]
     pub fn requests(&self, api: ApiKey) -> u64 {
         self.shared.lock().requests.get(&api).copied().unwrap_or(0)

@@ -16,7 +16,7 @@ use crate::cluster::Cluster;
 use crate::connection::Connection;
 use crate::error::{ClientError, Result, succeeded};
 
-/// What one topic's entry takes at least in an assignment of the embedded consumer protocol.
+/// Bytes that one topic's entry takes at least in an assignment of the embedded consumer protocol.
 const ASSIGNED_TOPIC_BYTES_MIN: usize = 6;
 
 /// A group in a list.
@@ -39,7 +39,7 @@ pub struct GroupDescription {
     pub state: String,
     /// Which protocol it speaks: classic or consumer.
     pub kind: &'static str,
-    /// How partitions are assigned.
+    /// The way in which partitions are assigned.
     pub assignor: String,
     /// Its members.
     pub members: Vec<GroupMember>,
@@ -56,7 +56,7 @@ pub struct GroupMember {
     pub client_id: String,
     /// Its client's address.
     pub host: String,
-    /// What it reads: topics and partitions.
+    /// The topics and partitions that it reads.
     pub partitions: Vec<(String, i32)>,
 }
 
@@ -170,7 +170,7 @@ fn describe_classic(connection: &mut Connection, name: &str) -> Result<GroupDesc
     };
     let outcome = (group.error_code, group.error_message.as_ref());
     succeeded(operation.as_str(), Some(outcome))?;
-    // What brokers say of a group that is not there, before they got an error code for it (KIP-1043).
+    // Brokers said this of a group that is not there before they got an error code for it (KIP-1043).
     if group.group_state.as_str() == "Dead" {
         return Err(ClientError::broker(
             operation,

@@ -8,9 +8,9 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
-/// What one read takes at most outside large frames.
+/// The most bytes of one read outside large frames.
 const BUFFER_BYTES: usize = 64 * 1024;
-/// How much of a large frame is read between two looks at the clock.
+/// Bytes of a large frame that are read between two looks at the clock.
 const STEP_BYTES: u64 = 1 << 20;
 /// The length before each frame.
 const PREFIX_BYTES: usize = 4;
@@ -63,7 +63,7 @@ impl Inbound {
         self.frame_bytes_max
     }
 
-    /// Whether a frame, or a part of one, is here already.
+    /// Says if a frame, or a part of one, is here already.
     pub(crate) fn has_bytes(&self) -> bool {
         self.start < self.end
     }

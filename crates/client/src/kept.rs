@@ -1,5 +1,5 @@
-//! Whether a leader still has what was read of it (KIP-320): one that comes back without its last records goes on with others at the
-//! same offsets.
+//! Truncation detection (KIP-320): a leader that comes back without its last records goes on with others at the same offsets,
+//! so a reader asks if all that it has read is still there.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use crate::cluster::Cluster;
 use crate::error::{ClientError, Result};
 use crate::position::Position;
 
-/// Who asks as a consumer.
+/// The replica id of a consumer.
 const CONSUMER: i32 = -1;
 
 /// That the leader at `address` has all that was read at these positions, which are of one topic.

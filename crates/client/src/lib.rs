@@ -47,10 +47,10 @@ pub use topic_follower::{Followed, Lost, TopicFollower};
 pub use topic_producer::TopicProducer;
 pub use topics::NewTopic;
 
-// What the signatures above speak of, so that users of the client need not name the crates that have it.
+// Types of the signatures above, so that users of the client need not name the crates that have them.
 /// The requests that a `Connection` sends.
 pub use kafka_wire as wire;
 pub use kafka_wire::{ApiKey, ErrorCode};
-/// How tools write bytes that are no text.
+/// The way in which tools write bytes that are no text.
 pub use record::base64;
 pub use record::{BatchHeader, Compression, Limits, Offset, Record, TopicId, partition_of};

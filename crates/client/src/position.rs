@@ -52,7 +52,7 @@ pub(crate) fn fetch_request(
     }
 }
 
-/// What a fetch brought of each partition.
+/// The answer of a fetch for each partition.
 pub(crate) fn partition_answers(
     response: FetchResponse,
     operation: impl Fn() -> String,
@@ -76,7 +76,7 @@ impl Position {
         }
     }
 
-    /// What is being done here, for errors.
+    /// The operation here, for errors.
     pub(crate) fn operation(&self) -> String {
         format!(
             "reading partition {} of topic {} from offset {}",

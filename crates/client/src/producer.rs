@@ -24,12 +24,12 @@ use crate::error::{Advice, ClientError, Result};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct BatchId(pub u64);
 
-/// What became of a batch.
+/// The outcome of a batch.
 #[derive(Debug)]
 pub struct Completion {
     /// Which batch.
     pub batch: BatchId,
-    /// How many records it has.
+    /// The number of its records.
     pub records: i32,
     /// The first record's offset. `Ok(None)` where the broker does not tell: `acks=0`, and a repeated batch that it has
     /// had for long.
@@ -45,7 +45,7 @@ struct Pending {
     sent_at: Instant,
 }
 
-/// Whose batches these are.
+/// The identity that batches are sent under.
 #[derive(Debug, Clone, Copy)]
 struct Identity {
     id: i64,
@@ -77,11 +77,11 @@ pub struct Producer {
     pending: VecDeque<Pending>,
     completed: VecDeque<Completion>,
     next_batch: u64,
-    /// Whether a batch was lost: then the broker takes no later sequence number of this identity.
+    /// A batch was lost: then the broker takes no later sequence number of this identity.
     identity_spent: bool,
-    /// Whether a broker said that it does not lead the partition.
+    /// A broker said that it does not lead the partition.
     leader_moved: bool,
-    /// How long to wait before the next attempt; more each time, until one succeeds.
+    /// The pause before the next attempt; longer each time, until one succeeds.
     repeat_pause: Duration,
     /// The cluster's time limit for a request, as the broker is told it.
     timeout_ms: i32,
@@ -145,7 +145,7 @@ impl Producer {
         self.builder.record_count()
     }
 
-    /// Whether another batch may be sent without waiting for an answer first.
+    /// Says if another batch may be sent without waiting for an answer first.
     #[must_use]
     pub fn has_room(&self) -> bool {
         self.pending.len() < self.options.in_flight_max
@@ -214,7 +214,7 @@ impl Producer {
         }
     }
 
-    /// What became of batches, without waiting longer than `wait` for an answer to begin. Empty if nothing is known yet.
+    /// The outcomes of batches, without waiting longer than `wait` for an answer to begin. Empty if none is known yet.
     pub fn poll(&mut self, cluster: &mut Cluster, wait: Duration) -> Vec<Completion> {
         let mut wait = wait;
         while !self.pending.is_empty() {
@@ -318,7 +318,7 @@ impl Batch<'_> {
     }
 }
 
-/// What a broker says of the one batch of a request: its first offset, if it tells.
+/// A broker's answer about the one batch of a request: its first offset, if it tells.
 pub(crate) fn read_answer(
     response: &ProduceResponse,
     topic: &Text,

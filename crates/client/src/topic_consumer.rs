@@ -15,7 +15,7 @@ use crate::consumer::{ConsumerOptions, Fetched};
 use crate::error::{ClientError, Result};
 use crate::position::{Position, fetch_request, partition_answers};
 
-/// How many partitions one fetch asks for: enough that small ones need few fetches, few enough that naming them is
+/// The number of partitions in one fetch: enough that small ones need few fetches, few enough that naming them is
 /// little beside what they hold.
 const PARTITIONS_PER_FETCH: usize = 64;
 

@@ -19,26 +19,27 @@ use crate::kept::check_kept;
 use crate::offsets::OffsetQuery;
 use crate::position::{Position, fetch_request, partition_answers};
 
-/// How many partitions are followed over one connection: enough that the largest topics need few, few enough that naming
+/// The number of partitions that are followed over one connection: enough that the largest topics need few, few enough that
+/// naming
 /// them all in each fetch is no wait that a record would notice.
 const PARTITIONS_PER_CONNECTION: usize = 500;
-/// How long lost partitions are left alone before their leaders are looked for again; longer, if that holds up the fetches of the
+/// The pause before the leaders of lost partitions are looked for again; longer, if that holds up the fetches of the
 /// others because a broker hangs.
 const LOOK_PAUSE: Duration = Duration::from_millis(500);
 const LOOK_PAUSE_LOOKS: u32 = 2;
-/// How long is waited before looking again whether the topic has got more partitions; and that the pause is at least so many
-/// times as long as the look, which holds up the fetches if a broker hangs.
+/// The pause before looking again for new partitions of the topic, and the least ratio of the pause to the look, which holds up
+/// the fetches if a broker hangs.
 const GROWTH_PAUSE: Duration = Duration::from_secs(5);
 const GROWTH_PAUSE_LOOKS: u32 = 10;
 /// A topic that brokers have not known for so long was deleted. One that was just made, or just moved, is known sooner.
 const DELETED_AFTER: Duration = Duration::from_secs(5);
 
-/// What came next.
+/// The next events.
 #[derive(Debug, Default)]
 pub struct Followed {
-    /// What was fetched, with the partition of each; no partition twice.
+    /// The batches that were fetched, with the partition of each; no partition twice.
     pub fetched: Vec<(i32, Fetched)>,
-    /// What was lost.
+    /// The partition that was lost.
     pub lost: Option<Lost>,
 }
 
@@ -57,7 +58,7 @@ pub struct TopicFollower {
     topic: Text,
     topic_id: TopicId,
     options: ConsumerOptions,
-    /// How long the answer to a fetch may take.
+    /// The time that the answer to a fetch may take.
     patience: Duration,
     /// In the order in which their answers are taken, so that none waits for those that always have one.
     lanes: VecDeque<Lane>,
@@ -66,10 +67,10 @@ pub struct TopicFollower {
     look_at: Instant,
     /// Since when nobody knows the topic.
     unknown_since: Option<Instant>,
-    /// How many partitions it is known to have, and when that is looked at again.
+    /// The number of partitions that it is known to have, and the moment of the next look at that.
     partition_count: usize,
     count_at: Instant,
-    /// What ends the following, told behind what came with it.
+    /// The error that ends the following, told behind the batches that came with it.
     failed: Option<ClientError>,
 }
 
@@ -77,20 +78,20 @@ pub struct TopicFollower {
 #[derive(Debug)]
 struct Lane {
     connection: Connection,
-    /// What the next fetch asks for, in this order.
+    /// The positions that the next fetch asks for, in this order.
     waiting: VecDeque<Position>,
-    /// What the fetch under way asks for, but for those that ended since.
+    /// The positions that the fetch under way asks for, but for those that ended since.
     asked: Vec<Position>,
     /// Since when a fetch is under way.
     asked_at: Option<Instant>,
 }
 
-/// What an answer came to.
+/// The outcome of an answer.
 #[derive(Debug, Default)]
 struct Outcome {
-    /// What was fetched, with the partition of each.
+    /// The batches that were fetched, with the partition of each.
     fetched: Vec<(i32, Fetched)>,
-    /// What was refused, and why.
+    /// The positions that were refused, with the errors.
     refused: Vec<(Position, ClientError)>,
 }
 
@@ -132,7 +133,7 @@ impl TopicFollower {
         Ok(follower)
     }
 
-    /// Whether no partition is followed any more.
+    /// Says if no partition is followed any more.
     #[must_use]
     pub fn is_done(&self) -> bool {
         self.lanes.is_empty() && self.lost.is_empty() && self.failed.is_none()
@@ -247,7 +248,7 @@ impl TopicFollower {
             return;
         };
         let connections: Vec<&Connection> = self.lanes.iter().map(|lane| &lane.connection).collect();
-        // What the system cannot say here shows below, connection by connection.
+        // An error that the system cannot tell here shows below, connection by connection.
         let _ = wait_readable(&connections, until.saturating_duration_since(Instant::now()));
     }
 
@@ -259,7 +260,8 @@ impl TopicFollower {
         };
         let mut lane = self.lanes.remove(index).expect("its answer was taken");
         let Outcome { fetched, refused } = lane.read(answers, &self.options);
-        // What came is behind the positions and must be handed out. What asking meets here, the next fetch meets again.
+        // The fetched batches are behind the positions and must be handed out. An error of the next question comes again with
+        // the next fetch.
         let _ = lane.ask(self.topic_id, &self.options);
         if !lane.is_empty() {
             self.lanes.push_back(lane);
@@ -394,7 +396,7 @@ impl Lane {
         self.waiting.is_empty() && self.asked.is_empty()
     }
 
-    /// How many more partitions it takes.
+    /// The number of partitions that it can still take.
     fn room(&self) -> usize {
         PARTITIONS_PER_CONNECTION.saturating_sub(self.waiting.len() + self.asked.len())
     }

@@ -38,7 +38,7 @@ pub struct TopicProducer {
     outlets: Vec<Outlet>,
     /// Which of them leads, by partition.
     leaders: Vec<usize>,
-    /// Whether leaders must be looked up before the next batch.
+    /// Leaders must be looked up before the next batch.
     is_stale: bool,
     builder: BatchBuilder,
     completed: Vec<Completion>,
@@ -67,7 +67,7 @@ impl TopicProducer {
         Ok(producer)
     }
 
-    /// How many partitions the topic has.
+    /// The number of the topic's partitions.
     #[must_use]
     pub fn partitions(&self) -> usize {
         self.leaders.len()
@@ -133,7 +133,7 @@ impl TopicProducer {
             .map(|outlet| &outlet.connection)
             .collect();
         if busy.len() > 1 {
-            // What the system cannot say here shows below, connection by connection.
+            // An error that the system cannot tell here shows below, connection by connection.
             let _ = wait_readable(&busy, wait);
             wait = Duration::ZERO;
         }

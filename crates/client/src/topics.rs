@@ -19,9 +19,9 @@ use crate::patience::Backoff;
 pub struct NewTopic {
     /// Its name.
     pub name: String,
-    /// How many partitions; -1 leaves it to the broker.
+    /// The number of partitions; -1 leaves it to the broker.
     pub partitions: i32,
-    /// How many replicas of each; -1 leaves it to the broker.
+    /// The number of replicas of each; -1 leaves it to the broker.
     pub replication_factor: i16,
     /// Config names and values.
     pub configs: Vec<(String, String)>,
@@ -152,7 +152,7 @@ impl Cluster {
         succeeded(format!("growing topic {topic} to {count} partitions"), outcome)
     }
 
-    /// How long brokers may take for an operation: most of the time that their answer is waited for.
+    /// The time that brokers may take for an operation: most of the time that their answer is waited for.
     pub(crate) fn timeout_ms(&self) -> i32 {
         let ms = self.options().request_timeout.as_millis() / 10 * 9;
         i32::try_from(ms).unwrap_or(i32::MAX)

@@ -1,4 +1,4 @@
-//! How much longer an append takes than the flush in it: both measured in turns, in one run, on one disk.
+//! Measures an append and the flush in it, in turns, in one run, on one disk: the difference is the library's share.
 //!
 //!     append_latency [DIRECTORY [SAMPLES [THREADS]]]
 //!

@@ -1,7 +1,7 @@
 //! The way of an append: a batch is built on the caller's thread, numbered and staged under the lock, and durable when the
-//! flush that carries it came back.
+//! flush that carries it has returned.
 //!
-//! What is refused has left no trace. An append that finds no room has the background make some and waits for it; only if that
+//! A refused append has left no trace. One that finds no room has the background make some and waits for it; only if that
 //! fails is it refused, so a full disk is an answer and never a wait without end.
 
 use std::ops::Range;
@@ -32,9 +32,9 @@ use crate::engine::{Engine, Guard, Phase, State};
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct NewRecord<'a> {
-    /// Its key, if it is to have one.
+    /// Its key; `None` and an empty key are two things.
     pub key: Option<&'a [u8]>,
-    /// Its value; none says that what the key stood for is gone.
+    /// Its value; `None` says that the key's last value is gone (a tombstone).
     pub value: Option<&'a [u8]>,
 }
 
@@ -57,7 +57,7 @@ impl<'a> NewRecord<'a> {
         }
     }
 
-    /// A record with a key and no value: what the key stood for is gone.
+    /// A record with a key and no value: it says that the key's last value is gone.
     ///
     /// ```
     /// # use ropewalk::NewRecord;
@@ -112,7 +112,7 @@ impl<'a> From<&'a String> for NewRecord<'a> {
 }
 
 impl<'a> From<(&'a [u8], &'a [u8])> for NewRecord<'a> {
-    /// Of a key and a value.
+    /// A record of a key and a value.
     ///
     /// ```
     /// # use ropewalk::NewRecord;
@@ -125,39 +125,39 @@ impl<'a> From<(&'a [u8], &'a [u8])> for NewRecord<'a> {
     }
 }
 
-/// Why nothing was appended, or its fate is not known.
+/// Reasons for which nothing was appended. After `Dead` alone the batch may be in the log.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AppendError {
     /// A batch has at least one record. Fix the caller.
     #[error("there is no record to append")]
     Empty,
-    /// A node made the log a compacted topic, of which each key's last record stays: what has no key would stay for ever. Give
-    /// it one.
+    /// A node made the log a compacted topic, of which each key's last record stays: a record without a key would stay for ever.
+    /// Give it one.
     #[error("the record at place {place} of the batch has no key; the log is compacted (cleanup.policy)")]
     WithoutKey {
-        /// Which record, from zero.
+        /// The record's place in the batch, counted from 0.
         place: usize,
     },
-    /// The batch is larger than this log takes. Append less at a time.
+    /// The batch is larger than the log allows. Append less at a time.
     #[error("a batch of {bytes} bytes or more cannot be appended; this log takes {bytes_max}")]
     TooLarge {
-        /// How large it is, about; it may have become larger still.
+        /// Its size in bytes up to the record that was too much.
         bytes: usize,
-        /// What the log takes.
+        /// The largest batch that the log allows, in bytes.
         bytes_max: usize,
     },
-    /// There is no room, and none can be made. Free some space or trim, and try again; what is stored can be read.
+    /// There is no room, and none can be made. Free some space or trim, and try again; stored records can be read.
     #[error("there is no room to append: {reason}; free some space or trim")]
     NoRoom {
-        /// Why.
+        /// The reason, a sentence.
         reason: String,
     },
-    /// A flush failed: what waited for it may be there or not, and the next opening finds out. Or a thread of the library has
-    /// ended, which is our mistake. Close, mend the disk, open again.
+    /// A flush failed: batches that waited for it may be there or not, and the next opening finds out. Or a thread of the library
+    /// has ended, which is our mistake. Close, mend the disk, open again.
     #[error("nothing can be appended until the directory is opened again: {reason}")]
     Dead {
-        /// Why.
+        /// The reason, a sentence.
         reason: String,
     },
     /// The logs were closed.
@@ -188,7 +188,7 @@ pub(crate) struct Staged {
     pub(crate) frame: u64,
 }
 
-/// What a log takes.
+/// The rules of a log for the batches that it takes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rules {
     /// The largest batch.
@@ -244,8 +244,8 @@ impl Engine {
         Ok(staged.first..staged.next)
     }
 
-    /// Has `stage` put something into the journal, behind what this opening has to journal first. If there is no room, has some
-    /// made.
+    /// Has `stage` put something into the journal, behind the commands that this opening has to journal first. If there is no
+    /// room, has some made.
     ///
     /// # Errors
     /// `stage`'s own; `NoRoom` when the background has tried to make room and could not; `Closed`, `Dead`.
@@ -262,7 +262,7 @@ impl Engine {
             }
             let short = match reserve {
                 Reserve::Keep => state.background.short_of_space,
-                // What makes room may be put into the journal while the disk is short of space.
+                // Entries that make room may be put into the journal while the disk is short of space.
                 Reserve::UseHalf | Reserve::Use => None,
             };
             if short.is_none() {
@@ -362,7 +362,7 @@ impl State {
         })
     }
 
-    /// Puts what this opening has to journal first into the journal, once: in the frame of what follows, or an earlier one.
+    /// Puts the commands of this opening into the journal, once: in the frame of the entry that follows, or an earlier one.
     fn stage_start(&mut self, engine: &Engine) -> Result<(), StageError> {
         if self.start.is_empty() {
             return Ok(());

@@ -1,9 +1,9 @@
-//! What is done beside appends and reads, on a thread of its own: journal files are made ready, what they hold is laid out
-//! into segments, and files that nothing needs go.
+//! The work beside appends and reads, on a thread of its own: journal files are made ready, their batches are laid out
+//! into segments, and files that nothing needs are removed.
 //!
-//! It works in passes. A pass does all there is to do and ends; whoever waits for room is told then. What fails is left out for the
-//! rest of its pass, and leaves everything as it was: nothing is lost, and the next pass tries again, after a while or as soon as
-//! somebody asks.
+//! It goes in passes. A pass does all there is to do and ends; appends that wait for room are told then. A step that fails is left
+//! out for the rest of its pass, and leaves everything as it was: nothing is lost, and the next pass tries again, after a while or
+//! as soon as an append asks.
 
 use std::fmt::Display;
 
@@ -13,7 +13,7 @@ use storage::{REMOVAL_PAUSE, RETRY_AFTER};
 
 use crate::engine::{Engine, Guard, State};
 
-/// One kind of work: whether there was any, or why it failed.
+/// One kind of work: returns `true` if there was any, or the reason for its failure.
 type Step = fn(&Engine) -> Result<bool, String>;
 
 const STEPS: [Step; 4] = [
@@ -23,7 +23,7 @@ const STEPS: [Step; 4] = [
     Engine::remove_files,
 ];
 
-/// Tells those who wait for room when the background ends by a panic: nobody makes any more.
+/// Tells the appends that wait for room when the background ends by a panic: no more room is made.
 struct Ending<'a>(&'a Engine);
 
 impl Drop for Ending<'_> {
@@ -144,7 +144,7 @@ impl Engine {
         self.room.notify_all();
     }
 
-    /// Whoever waits for room has everything laid out that was staged, whether that is due or not.
+    /// Begins a layout of everything that was staged, due or not, if an append waits for room.
     fn begin_wanted_layout(&self) {
         let mut state = self.state();
         if std::mem::take(&mut state.background.room_wanted)
@@ -220,7 +220,7 @@ impl Engine {
         let mut state = self.state();
         state.store.removed(job, result).map_err(sentence)?;
         if wants_pause && !state.background.stopping && !state.background.wanted {
-            // Whoever asks meanwhile is not kept waiting.
+            // A thread that asks meanwhile is not kept waiting.
             drop(self.wait_for(&self.work, state, REMOVAL_PAUSE));
         }
         Ok(true)

@@ -9,24 +9,24 @@ use storage::{Fault, Read};
 
 use crate::engine::{Engine, Phase};
 
-/// Asked of the store at a time.
+/// Bytes that are asked of the store at a time.
 const READ_BYTES: usize = 1 << 20;
 
-/// Why nothing was read.
+/// Reasons for which nothing was read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadError {
-    /// The offset was trimmed, or is behind the tail. Begin again at `log_start`, knowing that what was before is given up.
+    /// The offset was trimmed, or is behind the tail. Begin again at `log_start`, knowing that the records before it are given up.
     #[error("offset {wanted} is outside of the log, which has {log_start}..{tail}")]
     OutOfRange {
-        /// What was asked for.
+        /// The offset that was asked for.
         wanted: Offset,
         /// The first offset kept.
         log_start: Offset,
         /// The offset after the last committed record.
         tail: Offset,
     },
-    /// The disk failed, or what is stored is damaged; it is not served. Restore it from a backup.
+    /// The disk failed, or stored bytes are damaged; they are not served. Restore them from a backup.
     #[error(transparent)]
     Fault(#[from] Fault),
     /// A batch is whole and makes no sense: it was stored so.
@@ -34,7 +34,7 @@ pub enum ReadError {
     Batch {
         /// Its first offset.
         offset: Offset,
-        /// Why.
+        /// The reason.
         #[source]
         error: BatchError,
     },
@@ -49,7 +49,7 @@ pub(crate) struct Cursor {
     id: PartitionId,
     /// The offset of the next record to give, or of one before it.
     next: Offset,
-    /// What was read and not taken apart: whole batches, several to an element perhaps.
+    /// Whole batches that were read and not taken apart yet, one or more to an element.
     parts: VecDeque<Bytes>,
     /// The batch being taken apart.
     batch: Option<Records>,
@@ -66,7 +66,7 @@ impl Cursor {
         }
     }
 
-    /// Where it stands: the next record has this offset, or a greater one.
+    /// The offset that the next record has, or a smaller one.
     pub(crate) fn next(&self) -> Offset {
         self.next
     }
@@ -74,11 +74,11 @@ impl Cursor {
     /// The next record before `until`, a committed tail; `None` if there is none.
     ///
     /// # Errors
-    /// See `ReadError`. Whoever takes again tries the same place again.
+    /// See `ReadError`. The next call tries the same place again.
     pub(crate) fn take(&mut self, engine: &Engine, until: Offset) -> Result<Option<Record>, ReadError> {
         let taken = self.try_take(engine, until);
         if taken.is_err() {
-            // What lies behind damage would be next otherwise.
+            // Otherwise the batch behind the damage would be next.
             self.parts.clear();
             self.batch = None;
         }

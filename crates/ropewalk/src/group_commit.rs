@@ -1,8 +1,8 @@
-//! Group commit among threads: whoever finds no flush under way runs the next one itself, for all that was staged by then.
+//! Group commit among threads: a thread that finds no flush under way runs the next one itself, for all that was staged by then.
 //!
 //! Invariant: a thread returns only when the frame that holds its records is durable, or the journal is dead. A lone appender
 //! hands nothing to another thread: it stages, flushes and returns. Of many, one flushes while the others stage behind it and
-//! wait; when it is done with its own, it wakes those whose records are durable and some other, who flushes next.
+//! wait; when its own frame is done, it wakes those whose records are durable and some other, which flushes next.
 //! So whenever something is staged and no flush is under way, a thread that waits for it is awake.
 
 use std::io;
@@ -13,7 +13,7 @@ use storage::Flush;
 
 use crate::engine::{Engine, Guard, State};
 
-/// Frames are waited for in so many places, so that those whose frame is not durable yet sleep on.
+/// The places where threads wait, by the number of their frame: those whose frame is not durable yet sleep on.
 const PLACES: usize = 4;
 
 /// The threads that wait for frames.
@@ -22,8 +22,8 @@ pub(crate) struct Waiters {
     places: [Condvar; PLACES],
 }
 
-/// How many wait in each place, or fewer; never more than it says: waking nobody is a call to the system as well. Kept in
-/// the state.
+/// The number of threads that wait in each place. A place may have fewer than this says, and never more: waking nobody is a call
+/// to the system as well. Kept in the state.
 #[derive(Default)]
 pub(crate) struct Waiting([usize; PLACES]);
 
@@ -38,12 +38,12 @@ impl Waiters {
         }
     }
 
-    /// Wakes whoever waits, counted or not: for a thread that panics and may count no more.
+    /// Wakes all threads that wait, counted or not: for a thread that panics and may count no more.
     pub(crate) fn wake_all_places(&self) {
         self.places.iter().for_each(Condvar::notify_all);
     }
 
-    /// Wakes everybody, for when the journal has died.
+    /// Wakes all threads that are counted, for when the journal has died.
     fn wake_everybody(&self, waiting: &mut Waiting) {
         (0..PLACES).for_each(|place| self.wake_all(waiting, place));
     }

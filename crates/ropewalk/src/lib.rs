@@ -10,7 +10,8 @@
 //! - A batch ([`Log::append_batch`]) is there whole, or not at all.
 //! - Readers see durable records only. Offsets have no gaps (but in a topic that a node compacted), and a record never changes
 //!   its offset.
-//! - What was trimmed is answered as such ([`ReadError::OutOfRange`]), damaged bytes as damage; neither is ever passed over.
+//! - A read of trimmed records is answered as such ([`ReadError::OutOfRange`]), one of damaged bytes as damage; neither is ever
+//!   passed over.
 //! - A flush that failed is never tried again: the logs refuse appends from then on ([`AppendError::Dead`]), and go on being read.
 //!
 //! # What it does not do
@@ -36,7 +37,7 @@
 //! let logs = Logs::open(&directory)?;
 //! let changes = logs.log("changes")?;
 //!
-//! // After a start: what was acknowledged before, and perhaps one change more that was under way.
+//! // After a start: all changes acknowledged before, and perhaps one more that was under way.
 //! let mut counter: i64 = 0;
 //! for record in changes.read(changes.start())? {
 //!     let value = record?.value.unwrap_or_default();
@@ -71,7 +72,7 @@
 //! });
 //! assert_eq!(follower.join().expect("it does not panic")?, 4);
 //!
-//! // What is no longer needed is given up. Later openings begin here.
+//! // Old changes are given up. Later openings begin with the snapshot.
 //! let snapshot = changes.append(&counter.to_le_bytes())?;
 //! changes.trim(snapshot)?;
 //! assert_eq!(changes.bounds(), Offset(4)..Offset(5));
@@ -103,7 +104,7 @@ pub use logs::{Logs, OpenError};
 pub use names::LogError;
 pub use settings::{SettingError, Settings};
 
-// What the signatures above speak of, so that their users need not name the crates that have it.
+// Types of the signatures above, so that users need not name the crates that have them.
 pub use bytes::Bytes;
 pub use record::{BatchError, Offset, Record};
 pub use storage::{DirectoryError, Doing, Fault};

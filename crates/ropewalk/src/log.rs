@@ -12,7 +12,7 @@ use crate::cursor::{Cursor, ReadError};
 use crate::engine::{Phase, State};
 use crate::logs::Owner;
 
-/// Why nothing was trimmed.
+/// Reasons for which nothing was trimmed. After [`AppendError::Dead`] alone the log may be trimmed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TrimError {
@@ -24,7 +24,7 @@ pub enum TrimError {
         /// The offset after the last committed record.
         tail: Offset,
     },
-    /// It could not be journaled.
+    /// The trim could not be journaled.
     #[error(transparent)]
     Refused(#[from] AppendError),
 }
@@ -51,13 +51,13 @@ impl Log {
         }
     }
 
-    /// Its name.
+    /// The name of the log.
     pub fn name(&self) -> &str {
         &self.name
     }
 
     /// Appends one record and returns its offset when it is durable: flushed to the disk. Appends of other threads ride in the
-    /// same flush.
+    /// same flush. It waits while the journal has no room and some can be made.
     ///
     /// # Errors
     /// See [`AppendError`]. But for `Dead`, nothing was appended.
@@ -80,7 +80,7 @@ impl Log {
         engine.append(self.id, &built)
     }
 
-    /// The first offset that is kept, and the one after the last committed record.
+    /// The offsets of the committed records that are kept: from the first one to the one after the last.
     pub fn bounds(&self) -> Range<Offset> {
         let state = self.owner.engine.state();
         let leader = &state.partition(self.id).leader;
@@ -129,7 +129,7 @@ impl Log {
         })
     }
 
-    /// Checks that a reader can begin at `from`; the tail.
+    /// Checks that a reader can begin at `from`; returns the tail.
     fn place(&self, from: Offset) -> Result<Offset, ReadError> {
         let Range { start, end } = self.bounds();
         match start <= from && from <= end {
@@ -142,8 +142,8 @@ impl Log {
         }
     }
 
-    /// Gives up all records before `before`, for ever; durable on return. Their space is freed in the background. Returns where
-    /// the log begins now: further on, if it was trimmed further already.
+    /// Gives up all records before `before`, for ever; durable on return. Their space is freed in the background, a segment at a
+    /// time. Returns the first offset that is kept now: a greater one, if the log was trimmed further already.
     ///
     /// # Errors
     /// See [`TrimError`]. Nothing has changed then, but for `Dead`.
@@ -155,7 +155,7 @@ impl Log {
             Err(protocol::TrimError::OutOfRange { tail, .. }) => {
                 return Err(TrimError::OutOfRange { wanted: before, tail });
             }
-            // Nothing is left to give up, and so nothing to journal. But who gave it up may still wait for the flush.
+            // Nothing is left to give up, and so nothing to journal. But the flush of the trim that gave it up may be under way.
             Ok(start) if start == leader.log_start() => {
                 drop(engine.until_all_durable(state).map_err(AppendError::dead)?);
                 return Ok(start);
@@ -172,7 +172,7 @@ impl Log {
 }
 
 impl State {
-    /// Puts a trim into the journal and has the leader give the prefix up. Says where the log begins now, and the frame.
+    /// Puts a trim into the journal and has the leader give the prefix up. Returns the first offset that is kept, and the frame.
     fn stage_trim(&mut self, id: PartitionId, before: Offset) -> Result<(Offset, u64), StageError> {
         let dead = self.store.dead().map(str::to_owned);
         let partition = self.partitions.get_mut(&id).expect("the partition was opened");
@@ -215,7 +215,7 @@ impl std::fmt::Debug for Log {
     }
 }
 
-/// Records of a log up to where its tail was. Made by [`Log::read`]. Ends after the first error.
+/// Records of a log up to its tail at the time of [`Log::read`], which makes it. Ends after the first error.
 #[derive(Debug)]
 pub struct Reader {
     log: Log,
@@ -246,9 +246,9 @@ pub struct Follower {
     failed: bool,
 }
 
-/// What a wait for a record has come to.
+/// The outcome of a wait for a record.
 enum Waited {
-    /// There is something before this tail.
+    /// There are records before this tail.
     Until(Offset),
     TimedOut,
     /// Nothing more will come.
@@ -282,8 +282,8 @@ impl Follower {
     /// ```
     ///
     /// # Errors
-    /// `Closed` once the logs are closed. After any other error the same place is tried again: what is damaged or was trimmed
-    /// is so each time, and never passed over.
+    /// `Closed` once the logs are closed. After any other error the next call tries the same place again: damaged or trimmed
+    /// records are found so each time, and never passed over.
     pub fn next_timeout(&mut self, timeout: Duration) -> Result<Option<Record>, ReadError> {
         let engine = &self.log.owner.engine;
         let deadline = engine.clock.monotonic().saturating_add(timeout);

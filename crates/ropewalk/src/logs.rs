@@ -1,6 +1,6 @@
 //! A directory of logs: opened by one process at a time, shared by its threads, closed in order.
 //!
-//! What was acknowledged is there after any crash; closing only spares the next opening some reading. The directory is the
+//! Acknowledged records are there after any crash; closing only spares the next opening some reading. The directory is the
 //! process's own from the opening to the closing, or until the last handle is gone.
 
 use std::io;
@@ -26,10 +26,10 @@ use crate::log::Log;
 use crate::names::LogError;
 use crate::settings::{SettingError, Settings};
 
-/// Whose directory a new one is: what a node is by default, so that one can take it over.
+/// The node id in a new directory: a node's default, so that a node can take the directory over.
 const NODE: i32 = 1;
 
-/// Why a directory was not opened. Each is one sentence for whoever runs the program.
+/// Reasons for which a directory was not opened. Each is one sentence for the person who runs the program.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
@@ -39,7 +39,7 @@ pub enum OpenError {
         /// The directory.
         directory: String,
     },
-    /// It is somebody else's, of another version, or cannot be read.
+    /// It is another program's, of another version, or cannot be read.
     #[error(transparent)]
     Directory(#[from] DirectoryError),
     /// A node with several cores made it.
@@ -47,21 +47,21 @@ pub enum OpenError {
     Journals {
         /// The directory.
         directory: String,
-        /// How many it has.
+        /// The number of its journals.
         journals: usize,
     },
-    /// What is stored is damaged, or the disk failed.
+    /// Stored bytes are damaged, or the disk failed.
     #[error(transparent)]
     Fault(#[from] Fault),
-    /// What is stored contradicts itself.
+    /// The stored records contradict each other.
     #[error("{directory} cannot be opened: {what}")]
     Contradiction {
         /// The directory.
         directory: String,
-        /// What does not fit.
+        /// The contradiction, a sentence.
         what: String,
     },
-    /// A setting cannot be.
+    /// A setting is out of its bounds.
     #[error(transparent)]
     Setting(#[from] SettingError),
     /// The system gives no thread.
@@ -72,8 +72,8 @@ pub enum OpenError {
 /// An open directory and its logs. Clones are handles of the same; any thread may use any of them.
 ///
 /// # Panics
-/// If a thread panics while it changes what all handles share, which only a mistake in this library can bring about, all calls
-/// of all handles panic from then on, but for closing: half a change is not gone on with. The next opening finds what was
+/// A thread that panics while it changes the state that all handles share can only be a mistake in this library. All calls of all
+/// handles panic from then on, but for closing: the library does not go on with half a change. The next opening finds all that was
 /// acknowledged.
 #[derive(Clone)]
 pub struct Logs {
@@ -81,10 +81,11 @@ pub struct Logs {
 }
 
 impl Logs {
-    /// Opens a directory with the default settings; makes it if there is none. Reads what was appended since the last layout.
+    /// Opens a directory with the default settings; makes it if there is none. Reads the part of the journal that is not laid out
+    /// yet, about [`Settings::layout_trigger_bytes`] at most.
     ///
     /// # Errors
-    /// See [`OpenError`]. Damage is named and nothing is changed then.
+    /// See [`OpenError`]. Damage is named, and nothing is changed then.
     pub fn open(directory: impl AsRef<Path>) -> Result<Logs, OpenError> {
         Logs::open_with(directory, Settings::default())
     }
@@ -203,7 +204,7 @@ impl Logs {
     }
 
     /// Refuses appends from now on, for all handles; waits until everything under way is durable and the background has ended,
-    /// and lets go of the directory. Whoever follows a log is told that it has ended. Dropping the last handle does the same;
+    /// and lets go of the directory. Followers are told that their logs are closed. Dropping the last handle does the same;
     /// readers and followers are handles, too.
     pub fn close(&self) {
         self.owner.close();
@@ -233,7 +234,8 @@ impl Logs {
     }
 }
 
-/// What the handles share. The background has the engine as well, so this and not the engine says when nobody needs it.
+/// The state that the handles share; its drop closes the directory. The background has the engine as well, so the engine itself
+/// cannot tell when no handle is left.
 pub(crate) struct Owner {
     pub(crate) engine: Arc<Engine>,
     background: Mutex<Option<JoinHandle<()>>>,
@@ -304,7 +306,7 @@ fn lock(disk: &dyn Disk) -> Result<Box<dyn Lock>, OpenError> {
     })
 }
 
-/// Whose directory it is; a new one if it is empty.
+/// Reads the identity of the directory; makes a new one if it is empty.
 fn identify_logs(disk: &dyn Disk) -> Result<NodeIdentity, DirectoryError> {
     match NodeIdentity::read(disk) {
         // Nothing there, or something else: it is told apart before anything is written.

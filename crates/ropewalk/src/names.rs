@@ -1,7 +1,7 @@
 //! The names of the logs: topics of one partition, kept as a node keeps its topics, in the metadata partition.
 //!
 //! The commands and the image are the node's own (`protocol::metadata`): so a node can be started over the directory, and
-//! the logs are topics there. What an opening does to the metadata is journaled with its first append, not before: who only
+//! the logs are topics there. An opening's commands are journaled with its first append, not before: a program that only
 //! reads writes nothing.
 
 use std::fmt::Display;
@@ -21,7 +21,7 @@ use crate::cursor::Cursor;
 use crate::engine::{Engine, Guard, Phase, State};
 use crate::settings::Settings;
 
-/// Why a log cannot be had.
+/// Reasons for which a log cannot be opened or made.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LogError {
@@ -30,7 +30,7 @@ pub enum LogError {
     Name {
         /// The name.
         name: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// A node made it, with more partitions than the one that a log has.
@@ -38,7 +38,7 @@ pub enum LogError {
     Partitions {
         /// The name.
         name: String,
-        /// How many it has.
+        /// The number of its partitions.
         partitions: i32,
     },
     /// A node keeps something of its own in it; whoever wrote there could have it lose that.
@@ -52,7 +52,7 @@ pub enum LogError {
     NotCreated {
         /// The name.
         name: String,
-        /// Why.
+        /// The reason.
         #[source]
         refusal: AppendError,
     },
@@ -92,7 +92,7 @@ impl Engine {
     /// At opening: replays the names, begins an epoch of every partition, and opens them.
     ///
     /// # Errors
-    /// What is stored contradicts itself: a sentence.
+    /// The stored records contradict each other: a sentence.
     pub(crate) fn open_partitions(
         &self,
         cluster: ClusterId,
@@ -260,7 +260,7 @@ fn cannot_be_called(name: &str, reason: impl Display) -> LogError {
     }
 }
 
-/// What makes a topic of one partition.
+/// Plans a new topic of one partition: its id, and the command that makes it.
 fn plan_topic(
     metadata: &Metadata,
     name: &str,
@@ -278,7 +278,7 @@ fn plan_topic(
     Ok((wanted.id, command))
 }
 
-/// What an opening does to the metadata: it is a start of the node whose directory this is.
+/// The commands of an opening: it is a start of the node whose directory this is.
 fn start_of(metadata: &Metadata, cluster: ClusterId, node: NodeId) -> Vec<Command> {
     let format = metadata
         .cluster()

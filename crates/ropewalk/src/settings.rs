@@ -1,4 +1,4 @@
-//! What may be chosen when logs are opened. Data only; everything has a value that will do.
+//! The settings of an opening. Data only; each has a default that will do.
 
 use storage::JournalSizes;
 
@@ -16,28 +16,28 @@ pub struct Settings {
     pub journal_files_max: usize,
     /// Journal bytes that have the layout into segments begin. An opening reads about as much.
     pub layout_trigger_bytes: u64,
-    /// Memory for what was appended last: readers at the tail need no disk.
+    /// Memory for the records that were appended last: readers at the tail need no disk.
     pub tail_cache_bytes: usize,
-    /// Memory for what was read from segments lately.
+    /// Memory for records that were read from segments lately.
     pub read_cache_bytes: usize,
-    /// Free bytes of the disk below which appends are refused, so that what the journal holds still fits into segments.
+    /// Free bytes of the disk below which appends are refused, so that the journal's records still fit into segments.
     pub disk_reserve_bytes: u64,
     /// The largest batch, of logs that are created from now on, from 1 KiB to `journal_file_bytes` less 8 KiB and the part of it
     /// that is kept for trims, a 64th. A record is in one batch.
     pub batch_bytes_max: usize,
     /// The size at which a log's segment is complete, of logs that are created from now on, from 1 MiB to 2 GiB less one byte.
-    /// What is trimmed leaves the disk a segment at a time.
+    /// Trimmed records leave the disk a segment at a time.
     pub segment_bytes: u64,
-    /// What a compressed batch may unpack to when it is read. The library compresses nothing; a node takes such batches, up to
-    /// its `limits.decompressed_bytes`.
+    /// The most bytes that a compressed batch may unpack to when it is read. The library compresses nothing; a node takes such
+    /// batches, up to its `limits.decompressed_bytes`.
     pub decompressed_bytes_max: u64,
 }
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
-/// Nobody has a use of more journal files.
+/// More journal files are of no use.
 const FILES_MAX: usize = 1_000_000;
-/// Of a journal file, what no batch can have: headers.
+/// Bytes of a journal file that headers take.
 const FRAME_OVERHEAD_BYTES: u64 = 8 * KIB;
 
 impl Default for Settings {
@@ -57,20 +57,20 @@ impl Default for Settings {
     }
 }
 
-/// A setting that cannot be.
+/// A setting that is out of its bounds.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{name} must be {rule}, not {got}")]
 pub struct SettingError {
     /// The field of [`Settings`].
     pub name: &'static str,
-    /// What it must be.
+    /// The bounds, as words that follow "must be".
     pub rule: String,
-    /// What it is.
+    /// The value that was given.
     pub got: u64,
 }
 
 impl Settings {
-    /// Whether all can be.
+    /// Checks that all settings are within their bounds.
     pub(crate) fn check(&self) -> Result<(), SettingError> {
         let batch_bytes_max = self.batch_bytes_max as u64;
         let sizes = JournalSizes {

@@ -50,7 +50,7 @@ impl Running {
     fn answer(&mut self) -> Option<String> {
         let mut line = String::new();
         let read = self.answers.read_line(&mut line).expect("answers are text");
-        // What a kill cut off was no answer.
+        // A line that a kill cut off was no answer.
         (read > 0 && line.ends_with('\n')).then(|| line.trim_end_matches('\n').to_owned())
     }
 
@@ -68,7 +68,7 @@ impl Drop for Running {
     }
 }
 
-/// What the store must hold: for each key the values it may have. More than one only for what was not answered.
+/// The values that the store may hold for each key: more than one only where the last change was not answered.
 #[derive(Default)]
 struct Expected {
     keys: BTreeMap<String, Vec<Option<String>>>,

@@ -114,17 +114,17 @@ impl AnswerBudget {
         self.freed.notify_one();
     }
 
-    /// How much is held.
+    /// The bytes that are held.
     pub(crate) fn held_bytes(&self) -> usize {
         self.held_bytes.get()
     }
 
-    /// Whether so much is held that grants become small or end.
+    /// Says if most of it is held, so that grants become small or end.
     pub(crate) fn is_scarce(&self) -> bool {
         self.left() < self.bytes_max / 4
     }
 
-    /// Whether nothing is left.
+    /// Says if nothing is left.
     pub(crate) fn is_used_up(&self) -> bool {
         self.left() == 0
     }
@@ -150,7 +150,7 @@ impl Drop for Line {
 }
 
 impl Held {
-    /// How much it is.
+    /// The bytes that are held.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }

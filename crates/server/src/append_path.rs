@@ -29,8 +29,8 @@ use crate::connection::Connection;
 use crate::core::{Core, NodeFacts};
 use crate::error_codes::append_code;
 
-/// What is done is waited for at least so long, however little time a client gives: that is meant for followers, and where
-/// there are none Kafka has done it at the first look. Here a flush lies between.
+/// The least time for which `acks=all` waits, however little a client gives: its time is meant for followers, and where there
+/// are none Kafka has the answer at the first look. Here a flush lies between.
 pub(crate) const FLUSH_PATIENCE_MIN: Duration = Duration::from_secs(1);
 /// The same for a producer that waits for the leader alone, which in Kafka never takes too long. A disk that hangs must not
 /// have connections wait for ever.
@@ -56,7 +56,7 @@ pub(crate) fn produce(
     }
 }
 
-/// How long what was started is waited for.
+/// The time for which the answers to appends under way are waited for.
 fn patience(request: &ProduceRequest) -> Duration {
     let wanted = Duration::from_millis(request.timeout_ms.max(0) as u64);
     wanted.max(match request.acks {

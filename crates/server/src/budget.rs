@@ -30,7 +30,7 @@ struct Shared(Arc<Mutex<Ledger>>);
 
 impl Shared {
     fn open(&self) -> MutexGuard<'_, Ledger> {
-        // What failed its assertions while it held the lock ends the node anyway.
+        // A thread that failed an assertion while it held the lock ends the node anyway.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

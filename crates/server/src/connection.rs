@@ -40,7 +40,7 @@ use frames::Frames;
 use in_flight::{InFlight, Wish};
 use write::{Queued, write_answers};
 
-/// How long the last answers of a connection that sends no more may take.
+/// The time that the last answers of a connection that sends no more may take.
 const LAST_ANSWERS_MAX: Duration = Duration::from_secs(30);
 /// The same while the node stops, in tenths of `shutdown.deadline`: the rest is for what is made durable after them.
 const LAST_ANSWERS_TENTHS: u32 = 9;
@@ -81,11 +81,11 @@ pub(crate) enum ConnectionError {
 pub(crate) struct Arrival {
     pub(crate) stream: Detached,
     pub(crate) caller: Arc<Caller>,
-    /// What was read of its next request already.
+    /// Bytes of its next request that were read already.
     pub(crate) rest: BytesMut,
     /// Its fetch session.
     pub(crate) session: Option<FetchSession>,
-    /// Whether a whole request of it has ever come.
+    /// A whole request of it has come before.
     pub(crate) has_asked: bool,
     /// Its place among the connections that the node allows.
     pub(crate) seat: Seat,
@@ -93,7 +93,7 @@ pub(crate) struct Arrival {
     pub(crate) draining: Arc<Semaphore>,
 }
 
-/// What the handlers of one connection share.
+/// The state that the handlers of one connection share.
 pub(crate) struct Connection {
     /// The client, as it named itself last.
     caller: RefCell<Arc<Caller>>,

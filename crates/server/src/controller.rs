@@ -71,7 +71,7 @@ pub(crate) struct Controller {
     turn: Mutex<()>,
     /// Repeatable changes since the disk is full.
     reserved_changes: Cell<u32>,
-    /// How much the metadata log has grown since its newest image.
+    /// The growth of the metadata log since its newest image.
     growth: Cell<Growth>,
 }
 
@@ -417,7 +417,7 @@ mod tests {
         assert!(!refusal.to_string().contains("is full"), "{refusal}");
         assert!(refusal.to_string().contains("10000 changes"), "{refusal}");
         assert_eq!(controller.check_reserve(&deletion, SHORTAGE), Ok(()));
-        // What frees nothing is refused because of the disk.
+        // A change that frees nothing is refused because of the disk.
         assert_eq!(
             controller.check_reserve(&set("max.message.bytes"), SHORTAGE),
             Err(AppendRefusal::DiskFull(SHORTAGE))

@@ -40,10 +40,10 @@ pub(crate) use protocol::metadata::METADATA_PARTITION;
 
 /// Topics that are looked up before others have their turn.
 const TOPICS_IN_ONE_TURN: usize = 5_000;
-/// How often a draining core looks whether its connections are gone.
+/// The interval at which a draining core looks whether its connections are gone.
 const DRAIN_POLL: Duration = Duration::from_millis(5);
 
-/// What all cores of a node know alike.
+/// Facts that all cores of a node know alike.
 #[derive(Clone)]
 pub(crate) struct NodeFacts {
     pub(crate) node: NodeId,
@@ -54,7 +54,7 @@ pub(crate) struct NodeFacts {
     pub(crate) last_ran_ms: Option<i64>,
     pub(crate) mailboxes: Mailboxes,
     pub(crate) change_log: Arc<ChangeLog>,
-    /// How many shards the node has: fixed when its directory was made.
+    /// The number of the node's shards: fixed when its directory was made.
     pub(crate) shards: usize,
     /// Runs blocking jobs that need not wait for each other.
     pub(crate) pool: Pool,
@@ -255,13 +255,13 @@ impl Core {
     /// Begins to drain: from now on the core's figures say so. In the future, waits until the connections are gone, and makes what
     /// was staged durable; tells whether all of them took their answers.
     pub(crate) fn drain(self: Rc<Self>) -> impl Future<Output = bool> {
-        // Who waits for records or for a rebalance would keep its connection, and the node, waiting.
+        // Requests that wait for records or for a rebalance would keep their connections, and the node, waiting.
         self.draining.close();
         self.groups.close();
         async move { self.drain_to_the_end().await }
     }
 
-    /// Whether the node has begun to stop.
+    /// Says if the node has begun to stop.
     pub(crate) fn is_draining(&self) -> bool {
         self.draining.is_closed()
     }
@@ -311,7 +311,7 @@ impl Core {
         }
     }
 
-    /// What clients have set for this node, or what it was started with.
+    /// The number that clients have set for this node, or that it was started with.
     pub(crate) fn number_in_force(&self, name: &str, started: u64) -> u64 {
         self.with_metadata(|metadata| metadata.own_broker_number(name))
             .unwrap_or(started)

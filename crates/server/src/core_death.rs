@@ -1,4 +1,4 @@
-//! How a node learns that one of its cores has died: the core's thread ended although nobody had told it to.
+//! Tells a node that one of its cores has died: the core's thread ended although nobody had told it to.
 //!
 //! A release build ends the whole process at a panic. Where panics unwind, a core could die alone, and a node that
 //! nobody stops would go on with its partitions missing: so whoever started the node can wait for this.

@@ -22,10 +22,11 @@ use crate::groups;
 use crate::mailbox::Mailbox;
 use crate::maintenance;
 
-/// What one journal's compaction may have on the disk twice before it waits for a checkpoint, which costs a round of layout.
+/// Bytes that one journal's compaction may have on the disk twice before it waits for a checkpoint, which costs a round of
+/// layout.
 const SUPERSEDED_BYTES_MAX: u64 = 256 << 20;
-/// What one journal's topics in memory are answered before it is flushed, at most: so much a crash may cost, and a disk slower
-/// than its producers take of memory.
+/// The most bytes that one journal's topics in memory are answered before they are flushed: a crash may cost them, and they
+/// take memory if the disk is slower than their producers.
 const MEMORY_UNFLUSHED_BYTES_MAX: usize = 16 << 20;
 
 /// A core that is not alive yet.
@@ -51,7 +52,7 @@ impl CoreLife {
             Err(error) => return self.end_before_birth(error),
         };
         let _ = self.opened.send(Ok(()));
-        // Whoever waits for the cores must notice when one dies instead of answering.
+        // The node that waits for its cores must notice when one dies instead of answering.
         drop(self.opened);
         let reading = spawn(core.clone().read_mailbox(self.mailbox));
         spawn(maintenance::keep(core.clone()));

@@ -43,7 +43,7 @@ const WAITING_PARTITION_BYTES: usize = 384;
 /// The answer to a Fetch.
 pub(crate) struct Fetched {
     pub(crate) response: FetchResponse,
-    /// Whether it waited until there were records. That it waited for the memory to hold them is no such thing.
+    /// It waited until there were records; a wait for the memory to hold them does not count.
     pub(crate) waited: bool,
 }
 
@@ -99,7 +99,7 @@ pub(crate) async fn fetch(
     for planned in &planned {
         connection.note_owner(core.facts.owner_of(planned.read.partition));
     }
-    // What is said of partitions that are not there may be long, too.
+    // Answers for partitions that are not there may be long, too.
     if planned.len() < outcomes.len() {
         core.answers.room().await;
     }

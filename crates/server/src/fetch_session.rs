@@ -56,7 +56,7 @@ pub(crate) struct Consumer<'a> {
     pub(crate) address: IpAddr,
 }
 
-/// What a request says, and the session that it says it to.
+/// The demands of a request, and the session that it belongs to.
 pub(crate) struct Asked {
     /// The session that it names, and the step of that.
     pub(crate) session: i32,

@@ -59,7 +59,7 @@ impl Groups {
         }
     }
 
-    /// How many groups there are here, of the coordinators that have read their logs.
+    /// The number of groups here, of the coordinators that have read their logs.
     pub(crate) fn count(&self) -> usize {
         self.hosts.borrow().values().map(|host| host.group_count()).sum()
     }
@@ -76,7 +76,7 @@ impl Groups {
         closed.collect()
     }
 
-    /// How far the groups here are behind, as it was found last; those furthest behind first, and no others if there are many.
+    /// The lags of the groups here, as they were found last; the greatest first, and no others if there are many.
     pub(crate) fn lags(&self) -> Arc<[GroupLag]> {
         self.lags.borrow().clone()
     }
@@ -242,7 +242,7 @@ impl Core {
         });
     }
 
-    /// What a command has done to a topic, as coordinators are told it. It was just applied.
+    /// The change that a command has made to a topic, for coordinators. It was just applied.
     pub(crate) fn topic_change(&self, command: &Command) -> Option<TopicChange> {
         match command {
             Command::DeleteTopic { id } => Some(TopicChange::Gone { id: *id }),

@@ -1,7 +1,7 @@
 //! The node's HTTP interface: the log under /v1 for whoever has no Kafka client, and health, readiness and metrics for
 //! operators. It has a thread of its own, so that it answers also when a core does not, and says which.
 //!
-//! Whoever asks here may be anyone: connections, heads, bodies, answers and every wait are bounded before they cost
+//! Anyone may ask here: connections, heads, bodies, answers and every wait are bounded before they cost
 //! anything. No core's state is touched: the cores are asked by mailbox (`cores`).
 
 mod append;
@@ -68,7 +68,7 @@ pub(crate) use json_words::in_words;
 /// Threads for what takes long: understanding large bodies, writing large answers.
 const WORKERS: usize = 2;
 
-/// What all requests share.
+/// The state that all requests share.
 struct App {
     cores: Cores,
     gatherer: Gatherer,
@@ -170,7 +170,8 @@ fn run(runtime: &Runtime, listener: Listener, router: Router, app: &Arc<App>, st
     runtime.block_on(async {
         let mut places = Places::new(&limits);
         accept(listener, router, app, &mut places, stopped).await;
-        // Whoever holds a place still is being answered. What is not done in time is cut off with the runtime.
+        // A connection that still holds a place is being answered. Answers that are not done in time are cut off with the
+        // runtime.
         let _ = timeout(limits.grace, places.all_free()).await;
     });
 }
@@ -234,7 +235,7 @@ async fn find_place(app: &App, places: &mut Places, peer: SocketAddr) -> Place {
     place
 }
 
-/// What a connection comes in with.
+/// The rights that a connection comes in with.
 struct Door {
     app: Arc<App>,
     line: Line,
@@ -288,7 +289,7 @@ async fn serve(stream: Stream, router: Router, mut door: Door) {
             biased;
             ended = connection.as_mut() => break ended,
             () = door.line.until_cut() => break Ok(()),
-            // What is under way is answered: it has bounds of its own.
+            // A request under way is answered: it has bounds of its own.
             () = until_old(limits, &door.line), if !is_old => {
                 is_old = true;
                 connection.as_mut().graceful_shutdown();

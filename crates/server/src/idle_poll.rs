@@ -20,11 +20,11 @@ const SMOOTHING: u64 = 8;
 /// When a core's thread should stay awake. Touched by one thread; atomic only because the runtime's tasks must be `Send`.
 pub(crate) struct IdlePoll {
     clock: Arc<dyn Clock>,
-    /// How long a core looks in vain before it sleeps.
+    /// The time for which a core looks in vain before it sleeps.
     limit_ns: u64,
     /// When a request came or an answer was written last.
     last_ns: AtomicU64,
-    /// How long it takes from there to the next request, smoothed.
+    /// The time from there to the next request, smoothed.
     usual_gap_ns: AtomicU64,
     worth_it: Notify,
 }
@@ -41,7 +41,7 @@ impl IdlePoll {
         })
     }
 
-    /// Whether it ever looks.
+    /// Says if it ever looks.
     pub(crate) fn looks(&self) -> bool {
         self.limit_ns > 0
     }

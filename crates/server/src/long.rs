@@ -37,7 +37,7 @@ pub(crate) async fn beside<A: Send + 'static>(
 }
 
 impl<T: Send + 'static> Long<T> {
-    /// What a request says. Its `room` is taken until the list is gone.
+    /// A list of a request. Its `room` is taken until the list is gone.
     pub(crate) fn of(core: &Rc<Core>, items: Vec<T>, room: &SharedRoom) -> Long<T> {
         Long {
             core: core.clone(),

@@ -1,4 +1,4 @@
-//! How cores reach each other: a closure is sent to a core and runs there. Nothing else is shared between them.
+//! The cores' way to each other: a closure is sent to a core and runs there. Nothing else is shared between them.
 //!
 //! Letters from one core to another arrive in the order they were sent.
 
@@ -13,7 +13,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::core::Core;
 
-/// What one core asks another to do.
+/// A closure that one core asks another to run.
 pub(crate) type Letter = Box<dyn FnOnce(&Rc<Core>) + Send>;
 
 /// The core is gone: the node is stopping.
@@ -37,7 +37,7 @@ pub(crate) fn mailboxes(cores: usize) -> (Mailboxes, Vec<Mailbox>) {
 }
 
 impl Mailboxes {
-    /// How many cores there are.
+    /// The number of cores.
     pub(crate) fn cores(&self) -> usize {
         self.senders.len()
     }

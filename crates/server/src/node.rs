@@ -1,6 +1,6 @@
 //! A node on this machine: a thread for each core and one for HTTP, started over a data directory, until it is drained.
 //!
-//! What a node is and in which order it starts is `assembly`'s; here are only the threads that poll it.
+//! The parts of a node and the order in which it starts are in `assembly`; here are only the threads that poll it.
 
 mod assembly;
 mod start_error;

@@ -145,7 +145,7 @@ where
     let mut answered = stream::iter(asked).map(answer).buffered(AT_ONCE_PER_CORE);
     while let Some(answer) = answered.next().await {
         answers.push(answer);
-        // What is known at once is never waited for: others have their turn all the same.
+        // An answer that is known at once is never waited for: others have their turn all the same.
         if answers.len().is_multiple_of(IN_ONE_TURN) {
             next_slice().await;
         }

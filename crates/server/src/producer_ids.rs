@@ -11,7 +11,7 @@ use protocol::metadata::{Command, Metadata};
 use crate::controller::ChangeError;
 use crate::core::Core;
 
-/// What is left of this core's block.
+/// The rest of this core's block.
 #[derive(Default)]
 pub(crate) struct ProducerIds {
     block: Cell<Range<i64>>,

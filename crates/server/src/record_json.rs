@@ -215,7 +215,7 @@ pub fn write(out: impl io::Write, partition: Option<i32>, record: &Record) -> se
     let told = ToldRecord {
         partition,
         offset: record.offset.0,
-        // What lies before 1970 is none.
+        // A time before 1970 is none.
         timestamp_ms: (record.timestamp_ms >= 0).then_some(record.timestamp_ms),
         key: ToldKey::of(record.key.as_ref()),
         value: ToldValue::of(record.value.as_ref()),

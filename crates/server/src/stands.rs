@@ -30,7 +30,7 @@ impl Stands {
         Ok(stands?)
     }
 
-    /// How many offsets lie between a reader that goes on at `next` and the tail.
+    /// The number of offsets between a reader that goes on at `next` and the tail.
     pub(crate) fn behind(self, next: Offset) -> i64 {
         self.tail.0.saturating_sub(next.0).max(0)
     }

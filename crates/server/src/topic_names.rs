@@ -1,4 +1,4 @@
-//! What the topics of a directory at rest are called: files know them by their ids alone. Reads only.
+//! Names of the topics of a directory at rest: files know them by their ids alone. Reads only.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -49,7 +49,7 @@ impl TopicNames {
         self.names.get(&partition.topic).map(AsRef::as_ref)
     }
 
-    /// What a partition is called: `NAME-INDEX`, or `ID-INDEX` if the name is not known.
+    /// The name of a partition: `NAME-INDEX`, or `ID-INDEX` if the topic's name is not known.
     #[must_use]
     pub fn partition(&self, partition: PartitionId) -> String {
         match self.topic(partition) {
@@ -58,7 +58,7 @@ impl TopicNames {
         }
     }
 
-    /// Whether this partition may be meant by `words`: `NAME`, `NAME-INDEX`, `ID` or `ID-INDEX`.
+    /// Says if this partition may be meant by `words`: `NAME`, `NAME-INDEX`, `ID` or `ID-INDEX`.
     #[must_use]
     pub fn is_meant(&self, words: &str, partition: PartitionId) -> bool {
         words == self.partition(partition)

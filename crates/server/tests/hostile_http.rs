@@ -19,7 +19,7 @@ const RECORDS: &str = "/v1/topics/t/partitions/0/records";
 const RECORD_BYTES: usize = 1_000_000;
 const FOLLOWERS: usize = 48;
 const READERS: usize = 24;
-/// How much more of its answer each reader leaves than the one before it.
+/// Bytes of its answer that each reader leaves beyond those that the one before it does.
 const LEFT_BYTES: usize = 256 << 10;
 /// Of each client.
 const RECEIVE_BYTES: usize = 64 << 10;
@@ -47,7 +47,7 @@ fn peak_bytes() -> u64 {
 fn open(node: &TestNode, head: &str, body: &[u8]) -> TcpStream {
     let mut stream = TcpStream::connect(node.http_address()).expect("it listens");
     stream.set_read_timeout(Some(PATIENCE)).expect("not zero");
-    // What the network holds for who does not read should not be most of an answer.
+    // The network should not hold most of an answer for a client that does not read.
     let limited = SockRef::from(&stream).set_recv_buffer_size(RECEIVE_BYTES);
     limited.expect("a buffer may be small");
     let head = format!("{head}\r\nhost: n\r\ncontent-length: {}\r\n\r\n", body.len());

@@ -17,7 +17,7 @@ const PARTITIONS: i32 = 4;
 const IDLE_CONNECTIONS: usize = 200;
 /// Hostile connections that are kept; the oldest is dropped for the next.
 const HOSTILE_CONNECTIONS: usize = 64;
-/// What all limits below allow together on both cores, and as much again for buffers and the allocator.
+/// The bytes that all limits below allow together on both cores, and as much again for buffers and the allocator.
 const GROWTH_BYTES_MAX: u64 = 96 << 20;
 const RESIDENT: &str = "ropewalk_process_resident_memory_bytes";
 

@@ -1,6 +1,6 @@
 //! Partitions read for ever, as their records come, over few connections.
 //!
-//! What came is printed and handed on at once: a followed record never waits for the next one.
+//! Records are printed and handed on as they come: a followed record never waits for the next one.
 
 use anyhow::Result;
 use client::{Cluster, ConsumerOptions, Lost, Offset, OffsetQuery, Start, TopicFollower, TopicMetadata};
@@ -24,7 +24,7 @@ pub(super) fn run(
         starts.retain(|(_, start)| !until.is_reached(*start));
     }
     let mut follower = TopicFollower::new(cluster, topic, &starts, ConsumerOptions::default())?;
-    // Who names partitions wants no others, nor does who names an offset, which means one partition.
+    // A user who names partitions wants no others, nor does one who names an offset, which means one partition.
     let wants_all = arguments.partition.is_empty() && !arguments.names_offset();
     while !follower.is_done() {
         if wants_all {

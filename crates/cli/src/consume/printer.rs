@@ -1,6 +1,6 @@
 //! Records on standard output: as a format says, or as JSON.
 //!
-//! What is printed stays in the buffer until `flush`: whoever waits for more records has to flush before.
+//! Printed records stay in the buffer until `flush`: code that waits for more records has to flush before.
 
 use anyhow::Result;
 use client::{Fetched, Offset, Record};
@@ -10,7 +10,7 @@ use super::format::Format;
 use super::range::Until;
 use crate::output::Output;
 
-/// What each record becomes.
+/// The forms that records are printed in.
 pub(super) enum Shape {
     /// Text, and what ends each record.
     Text { format: Format, delimiter: Vec<u8> },
@@ -23,13 +23,13 @@ pub(super) struct Printer {
     shape: Shape,
     topic: String,
     until: Option<Until>,
-    /// How many more records are wanted; `None` for all.
+    /// The number of records that are still wanted; `None` for all.
     left: Option<u64>,
     /// One record as JSON.
     json: Vec<u8>,
 }
 
-/// What is to be done after a fetch was printed.
+/// The next step after a fetch was printed.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Then {
     /// Go on.
@@ -127,7 +127,7 @@ mod tests {
             Consumer::new(&mut cluster, "t", 0, Start::Earliest, options).expect("the topic is there");
         let fetched = consumer.fetch().expect("sound");
 
-        // What was appended since the tail was looked at came with the fetch.
+        // Records appended since the look at the tail came with the fetch.
         let mut printer = counting(10);
         let then = printer.print(0, &fetched, Some(Offset(3)));
         assert_eq!(

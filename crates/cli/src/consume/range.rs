@@ -78,7 +78,7 @@ impl Begin {
 }
 
 impl Until {
-    /// Whether a record is not to be printed any more.
+    /// Says if a record is not to be printed any more.
     pub(super) fn excludes(self, record: &Record) -> bool {
         match self {
             Until::Offset(next) => record.offset.0 >= next,
@@ -86,7 +86,7 @@ impl Until {
         }
     }
 
-    /// Whether nothing from `position` on is to be printed, as far as that can be told without a record.
+    /// Says if nothing from `position` on is to be printed, as far as that can be told without a record.
     pub(super) fn is_reached(self, position: Offset) -> bool {
         matches!(self, Until::Offset(next) if position.0 >= next)
     }

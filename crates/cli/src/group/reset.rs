@@ -57,7 +57,7 @@ struct Move {
     missed: Option<i64>,
 }
 
-/// What `--topic` names: a topic, or one partition of it.
+/// The topic, or one partition of it, that `--topic` names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Named {
     topic: String,
@@ -65,7 +65,7 @@ pub(super) struct Named {
 }
 
 impl Named {
-    /// Whether this partition is meant.
+    /// Says if this partition is meant.
     pub(super) fn is(&self, topic: &str, partition: i32) -> bool {
         self.topic == topic && self.partition.is_none_or(|wanted| wanted == partition)
     }
@@ -194,7 +194,7 @@ fn wanted(named: &[Named], committed: &[GroupOffset]) -> BTreeMap<String, Option
     wanted
 }
 
-/// What a topic's partitions hold, and what is looked for in them.
+/// The extents of a topic's partitions, and the place that is looked for in them.
 struct Reach {
     first: BTreeMap<i32, i64>,
     tail: BTreeMap<i32, i64>,

@@ -1,4 +1,4 @@
-//! What a directory holds of each partition, in one line each.
+//! A directory's content of each partition, in one line each.
 
 use std::collections::BTreeMap;
 

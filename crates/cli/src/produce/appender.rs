@@ -17,11 +17,11 @@ use super::stop::Stop;
 use crate::remote::no_partition;
 use crate::time::now_ms;
 
-/// What a batch gathers before it is sent, unless its topic takes less: well below what most take, 1 MiB.
+/// Bytes that a batch gathers before it is sent, unless its topic takes less: well below the usual limit, 1 MiB.
 const BATCH_BYTES: usize = 128 << 10;
 /// The topic's limit of a batch.
 const BATCH_LIMIT: &str = "max.message.bytes";
-/// What a record and a header take at most beside what is in them (Kafka's record format 2).
+/// Bytes that a record and a header take at most beside their content (Kafka's record format 2).
 const RECORD_OVERHEAD: usize = 36;
 const HEADER_OVERHEAD: usize = 10;
 /// Bytes that are gathered or under way, for all partitions together.
@@ -45,7 +45,7 @@ pub(super) struct Appender<'a> {
     stop: Stop,
     /// Something was not appended: nothing more is sent.
     has_failed: bool,
-    /// What is acknowledged, or sent where nothing is acknowledged.
+    /// Records that are acknowledged, or sent where nothing is acknowledged.
     pub(super) report: Report,
 }
 
@@ -127,7 +127,7 @@ impl<'a> Appender<'a> {
             self.flush()?;
             thread::sleep(due.saturating_duration_since(Instant::now()));
         }
-        // What was read already could take long at this rate.
+        // Records that were read already could take long at this rate.
         Ok(self.stop.check()?)
     }
 

@@ -1,4 +1,4 @@
-//! What a piece of the input becomes: a record that has no offset yet.
+//! Pieces of the input, made into records that have no offset yet.
 
 use std::borrow::Cow;
 
@@ -18,7 +18,7 @@ pub(super) struct Draft<'a> {
     pub(super) timestamp_ms: Option<i64>,
 }
 
-/// How a piece is understood.
+/// The reading of a piece.
 #[derive(Debug)]
 pub(super) enum Reading {
     /// As a value, under this key.
@@ -70,7 +70,7 @@ fn read_object(piece: &[u8]) -> Result<Draft<'static>> {
     })
 }
 
-/// What is wrong, without the line: a piece is one.
+/// The error without the line: a piece is one.
 fn fault(error: &serde_json::Error) -> String {
     format!("{}, column {}", why(error), error.column())
 }

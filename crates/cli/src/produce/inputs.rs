@@ -1,4 +1,4 @@
-//! What is read: standard input or files, one behind the other, in chunks as they arrive.
+//! Inputs: standard input or files, one behind the other, in chunks as they arrive.
 //!
 //! A thread of its own reads, so that its owner can see whether there is more before it waits. All files are opened once
 //! before anything is sent: a name that is wrong must not be found out halfway. What is no regular file stays open from then
@@ -15,14 +15,14 @@ use anyhow::{Context, Result, bail};
 use super::stop::Stop;
 use crate::signals::{self, Watched};
 
-/// What one read takes at most.
+/// The most bytes of one read.
 const CHUNK_BYTES: usize = 64 << 10;
 /// Chunks that wait for their turn.
 const CHUNKS_WAITING: usize = 16;
 /// The name of standard input in place of a file's.
 const STANDARD_INPUT: &str = "-";
 
-/// What reading brings.
+/// The outcome of reading.
 pub(super) enum News {
     /// Bytes of the input that is being read.
     Chunk(Vec<u8>),
@@ -34,10 +34,10 @@ pub(super) enum News {
     Stopped,
 }
 
-/// What is to be read.
+/// An input to be read.
 struct Input {
     path: PathBuf,
-    /// What is no regular file, until it is read.
+    /// The file, if it is no regular one, until it is read.
     opened: Option<File>,
 }
 
@@ -76,12 +76,12 @@ impl Inputs {
         Ok(Inputs { inputs, bytes_total })
     }
 
-    /// How many there are: one at least.
+    /// The number of inputs: one at least.
     pub(super) fn count(&self) -> usize {
         self.inputs.len()
     }
 
-    /// What an input is called in a sentence: `standard input`, or its path.
+    /// The name of an input in a sentence: `standard input`, or its path.
     pub(super) fn name(&self, index: usize) -> String {
         match &self.inputs[index].path {
             path if is_standard_input(path) => "standard input".to_owned(),
@@ -95,7 +95,7 @@ impl Inputs {
         let (signalled, told) = (stop.clone(), give.clone());
         let tell = move |signal| {
             signalled.ask(signal);
-            // Who has other news to take sees it without this.
+            // A reader that has other news to take sees it without this.
             let _ = told.try_send(News::Stopped);
             true
         };
@@ -187,7 +187,7 @@ mod tests {
         );
     }
 
-    /// What is in each of them.
+    /// The bytes of each input.
     fn all_of(inputs: &mut Inputs) -> Vec<Vec<u8>> {
         let news = inputs.read(&Stop::default()).expect("a thread");
         let mut read = vec![Vec::new()];

@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-/// Who is further behind begins anew.
+/// A producer that is further behind begins anew.
 const BEHIND_MAX: Duration = Duration::from_secs(1);
 
 pub(super) struct Pace {

@@ -7,11 +7,11 @@ const PIECE_BYTES_MAX: usize = 64 << 20;
 
 /// Puts pieces together from chunks that end anywhere.
 pub(super) struct Pieces {
-    /// What stands between two pieces, one byte at least; `None` if an input is one piece.
+    /// The bytes between two pieces, one at least; `None` if an input is one piece.
     delimiter: Option<Vec<u8>>,
     /// The beginning of a piece whose end has not come.
     begun: Vec<u8>,
-    /// How long a piece may be.
+    /// The longest that a piece may be.
     bytes_max: usize,
 }
 

@@ -7,13 +7,13 @@ use serde_json::{Value, json};
 
 use crate::output::counted;
 
-/// What is known to be appended.
+/// The records that are known to be appended.
 #[derive(Debug, Default)]
 pub(super) struct Report {
     partitions: BTreeMap<usize, Extent>,
 }
 
-/// What of it is in one partition.
+/// Those of them that are in one partition.
 #[derive(Debug, Default)]
 struct Extent {
     records: u64,
@@ -34,12 +34,12 @@ impl Report {
         });
     }
 
-    /// How many records there are in all.
+    /// The number of records in all.
     pub(super) fn records(&self) -> u64 {
         self.partitions.values().map(|extent| extent.records).sum()
     }
 
-    /// How far it came, before a sentence about what was in the way.
+    /// The records appended so far, before a sentence about the failure.
     pub(super) fn until_failure(&self) -> String {
         match self.records() {
             0 => "nothing was appended".to_owned(),

@@ -1,4 +1,4 @@
-//! Whether a signal has asked for the end. What was read until then is still appended, unless a rate holds it up.
+//! Tells that a signal has asked for the end. Records read until then are still appended, unless a rate holds them up.
 
 use std::sync::{Arc, OnceLock};
 

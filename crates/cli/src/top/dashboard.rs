@@ -1,4 +1,4 @@
-//! What is on the screen: a title, the figures, curves where there is room, cores and groups.
+//! The screen's content: a title, the figures, curves where there is room, cores and groups.
 //!
 //! Nothing here knows a terminal. Names that come from elsewhere are cleaned: none may move the cursor.
 

@@ -55,9 +55,9 @@ impl Exposition {
             .reduce(|sum, value| sum + value)
     }
 
-    /// How much a counter grew since `before`, over all its labels or those of one core. Each set of labels by itself: one
-    /// that shrank began at zero again, and what happened since to one that was not told before is not known. `None` if
-    /// nothing is told of the others.
+    /// The growth of a counter since `before`, over all its labels or those of one core. Each set of labels by itself: one that
+    /// shrank began at zero again, and one that was not told before has no known growth. `None` if nothing is told of the
+    /// others.
     pub(super) fn growth(&self, before: &Exposition, name: &str, core: Option<&str>) -> Option<f64> {
         let before = before.samples.get(name)?.iter();
         let before: BTreeMap<_, _> = before

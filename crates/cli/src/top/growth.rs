@@ -1,4 +1,4 @@
-//! How much a node's counters grew between two looks, and what follows: rates, and means.
+//! Growth of a node's counters between two looks, and the rates and means that follow.
 
 use super::exposition::Exposition;
 

@@ -8,7 +8,7 @@ use super::exposition::{Buckets, Exposition};
 use super::units::{count, time};
 use crate::output::or_dash;
 
-/// What is timed: a word for it, and its metric.
+/// The kinds of times: a word for each, and its metric.
 const TIMED: [(&str, &str); 3] = [
     ("produce", "ropewalk_produce_latency_seconds"),
     ("fetch", "ropewalk_fetch_latency_seconds"),
@@ -17,7 +17,7 @@ const TIMED: [(&str, &str); 3] = [
 /// The percentiles that are told: what they are called for people and for programs, and of how many in a thousand.
 const TOLD: [(&str, &str, u64); 3] = [("p50", "p50", 500), ("p99", "p99", 990), ("p99.9", "p999", 999)];
 
-/// How long each kind of thing took at the node.
+/// The times of each kind at the node.
 #[derive(Debug, Clone)]
 pub(super) struct Latencies {
     /// Over all the time that the node runs, not over an interval.
@@ -39,7 +39,7 @@ struct Percentile {
     is: Precision,
 }
 
-/// How well a percentile is known.
+/// The precision of a percentile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Precision {
     /// It lies somewhere in the bucket that this is a point of.
@@ -51,7 +51,7 @@ enum Precision {
 }
 
 impl Latencies {
-    /// What took place between two looks; since the node's start if there was none before.
+    /// The times between two looks; since the node's start if there was none before.
     pub(super) fn between(before: Option<&Exposition>, now: &Exposition) -> Latencies {
         Latencies {
             since_start: before.is_none(),
@@ -171,7 +171,7 @@ impl Spread {
     }
 }
 
-/// How many cumulative buckets hold.
+/// The number of samples in cumulative buckets.
 fn total(buckets: &Buckets) -> u64 {
     buckets.last().map_or(0, |(_, up_to)| *up_to)
 }

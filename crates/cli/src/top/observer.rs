@@ -16,7 +16,7 @@ use crate::time::now_ms;
 
 /// Between two questions that measure how fast the node answers.
 const QUESTION_PERIOD: Duration = Duration::from_millis(20);
-/// How long the node may take for a question.
+/// The time that the node may take for a question.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Groups that are shown: those furthest behind.
 const GROUPS_MAX: usize = 50;
@@ -29,12 +29,12 @@ pub(super) struct Observation {
     /// The same in milliseconds since 1970.
     pub(super) time_ms: i64,
     pub(super) metrics: Exposition,
-    /// How long answers took since the last observation.
+    /// The times of answers since the last observation.
     pub(super) answers: Vec<Duration>,
     pub(super) lag: Lag,
 }
 
-/// How far groups are behind.
+/// The lags of groups.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Lag {
     /// Those furthest behind, in this order.
@@ -45,7 +45,7 @@ pub(super) struct Lag {
     pub(super) error: Option<String>,
 }
 
-/// How far one group is behind.
+/// The lag of one group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct GroupLag {
     pub(super) name: String,

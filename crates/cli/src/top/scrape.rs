@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::address::host_and_port;
 
-/// How long connecting, and each read and write, may take.
+/// The time that connecting, and each read and write, may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The longest answer: that of a node with hundreds of cores is well below.
 const ANSWER_BYTES_MAX: u64 = 16 << 20;
@@ -47,7 +47,7 @@ pub(super) enum ScrapeError {
     Strange {
         /// As it was given.
         address: String,
-        /// What came.
+        /// The bytes that came.
         what: String,
     },
 }
@@ -101,7 +101,7 @@ fn ask(address: &str, path: &str) -> io::Result<Vec<u8>> {
         input.read_to_end(&mut answer).map(drop)
     };
     match converse() {
-        // Who hangs up in the middle of a question speaks something else: what it has said is judged.
+        // A peer that hangs up in the middle of a question speaks another protocol: its answer is judged.
         Err(error) if is_hung_up(&error) => Ok(answer),
         outcome => outcome.map(|()| answer),
     }

@@ -16,14 +16,14 @@ use super::terminal::{Screen, Terminal, give_back_on_panic};
 use super::view::View;
 use crate::signals::{self, Watched};
 
-/// How long the watcher waits after a look that failed.
+/// The time that the watcher waits after a look that failed.
 const PAUSE: Duration = Duration::from_secs(1);
-/// How much may have happened that is not drawn yet.
+/// The most events that are not drawn yet.
 const EVENTS_MAX: usize = 16;
 
 /// Something to draw, or a reason to end.
 enum Event {
-    /// What was seen at the node, or why nothing was.
+    /// A view of the node, or the reason why there is none.
     Seen(Box<Result<View, String>>),
     Key(KeyEvent),
     Resized,
@@ -114,7 +114,7 @@ fn show(mut screen: Screen, events: &Receiver<Event>, mut dashboard: Dashboard) 
     }
 }
 
-/// Whether a key ends the view: `q`, or Ctrl-C, of which a terminal that is taken makes no signal.
+/// Says if a key ends the view: `q`, or Ctrl-C, of which a terminal that is taken makes no signal.
 fn is_end(key: KeyEvent) -> bool {
     let is_control = key.modifiers.contains(KeyModifiers::CONTROL);
     key.code == KeyCode::Char('q') || (is_control && key.code == KeyCode::Char('c'))

@@ -1,4 +1,4 @@
-//! How figures are written for people: three digits and a unit.
+//! Figures as people read them: three digits and a unit.
 
 /// `12.3 MiB`.
 pub(super) fn bytes(value: f64) -> String {
@@ -13,7 +13,7 @@ pub(super) fn count(value: f64) -> String {
 /// `420 µs`, of seconds.
 pub(super) fn time(seconds: f64) -> String {
     match seconds {
-        // What rounds to a millisecond is one.
+        // A time that rounds to a millisecond is one.
         seconds if seconds > 0.0 && seconds < 0.999_5e-3 => format!("{} µs", digits(seconds * 1e6)),
         seconds if seconds < 1.0 => format!("{} ms", digits(seconds * 1_000.0)),
         seconds if seconds < 120.0 => format!("{} s", digits(seconds)),

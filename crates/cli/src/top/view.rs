@@ -1,6 +1,6 @@
-//! What happened at a node between two looks: rates, means and states, as text and as JSON.
+//! Events at a node between two looks: rates, means and states, as text and as JSON.
 //!
-//! What the node does not tell is a dash here and null in JSON.
+//! A figure that the node does not tell is a dash here and null in JSON.
 
 use std::time::Duration;
 
@@ -49,10 +49,10 @@ pub(super) struct View {
     pub(super) lag: Lag,
 }
 
-/// How long answers to questions from here took.
+/// The times of answers to questions from here.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Answers {
-    /// How many.
+    /// The number of answers.
     count: usize,
     /// Half of them took no longer than this, in seconds.
     p50: f64,
@@ -102,7 +102,7 @@ impl CoreView {
 }
 
 impl View {
-    /// What happened between two looks.
+    /// The events between two looks.
     pub(super) fn between(before: &Observation, now: &Observation) -> View {
         // Two looks at the same instant would divide by nothing.
         let seconds = now
@@ -168,13 +168,13 @@ impl View {
         }
     }
 
-    /// Whether something is wrong that a person should look at.
+    /// Says if something is wrong that a person should look at.
     pub(super) fn is_ailing(&self) -> bool {
         let some = |value: Option<f64>| value.is_some_and(|value| value > 0.0);
         some(self.faults) || some(self.dead_journals) || some(self.full_journals)
     }
 
-    /// What is to be said of the node: a word and figures for each line.
+    /// The lines about the node: a word and figures for each.
     pub(super) fn lines(&self) -> Vec<(&'static str, String)> {
         let answers = match &self.answers {
             None => "none".to_owned(),
@@ -297,7 +297,7 @@ impl View {
             .collect()
     }
 
-    /// What is to be said about the groups that are not shown.
+    /// The note about the groups that are not shown.
     pub(super) fn groups_note(&self) -> Option<String> {
         match (&self.lag.error, self.lag.left_out) {
             (Some(error), _) => Some(format!("how far groups are is not known: {error}")),

@@ -1,4 +1,4 @@
-//! What the binary says without a node: usage, and how it fails.
+//! The binary without a node: usage, and failures.
 
 use std::fs::{self, File};
 use std::net::TcpListener;

@@ -1,4 +1,4 @@
-//! What `ropewalk config` prints, where each value comes from, and how a bad configuration is refused.
+//! The output of `ropewalk config`, with the source of each value, and refusals of bad configurations.
 
 use std::fs;
 

@@ -7,7 +7,7 @@ use tempfile::tempdir;
 
 use crate::support::RunningNode;
 
-/// What shows the cursor again and leaves the alternate screen.
+/// Bytes that show the cursor again and leave the alternate screen.
 const LEAVE: &str = "\x1b[?25h\x1b[?1049l";
 
 /// Reads on until `expected` has come.
@@ -20,7 +20,7 @@ fn read_to(out: &mut impl Read, text: &mut String, expected: &str) {
     }
 }
 
-/// How the terminal was set whenever it was asked (`stty -g`).
+/// The terminal's settings whenever they were asked for (`stty -g`).
 fn modes(text: &str) -> Vec<&str> {
     let is_mode = |letter: char| letter.is_ascii_hexdigit() || letter == ':';
     let lines = text.lines();

@@ -1,4 +1,4 @@
-//! What an operator does: groups, growing and trimming, watching a node, and looking into its directory at rest.
+//! An operator's work: groups, growing and trimming, watching a node, and looking into its directory at rest.
 
 use std::collections::HashMap;
 use std::fs;

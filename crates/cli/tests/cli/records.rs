@@ -1,4 +1,4 @@
-//! What produce reads and what consume prints: every form of input and output, and what is refused.
+//! Records that produce reads and consume prints: every form of input and output, and refusals.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -13,7 +13,7 @@ use tempfile::{TempDir, tempdir};
 
 use crate::support::{RunningNode, ropewalk};
 
-/// How long what comes at once may take on a slow machine.
+/// The time that something immediate may take on a slow machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 fn node() -> (TempDir, RunningNode) {
@@ -62,7 +62,7 @@ fn a_followed_record_is_printed_without_another_one_arriving() {
     node.run(&["topic", "create", "live"]).printed();
     for shape in [&["--format", "{value}"][..], &["--json"]] {
         let (mut follower, lines) = follow(&node, &[&["live", "--from", "earliest"], shape].concat());
-        // What is there already, and then each new one alone: the follower waits at the broker meanwhile.
+        // First the records that are there, and then each new one alone: the follower waits at the broker meanwhile.
         for number in 0..3 {
             let value = format!("{}-{number}", shape[0]);
             node.run_with_input(&["produce", "live"], value.as_bytes())
@@ -327,7 +327,7 @@ fn what_is_no_record_is_told_with_its_place() {
         bad,
         format!("error: after 2 appended records: line 2 of {path} has no key separator \":\"")
     );
-    // What stood before the bad lines is there.
+    // Records before the bad lines are there.
     assert_eq!(
         node.run(&["consume", "t", "--key-separator", ":"]).printed(),
         "a:1\nx:y\na:1\n"

@@ -1,4 +1,4 @@
-//! What `produce --report` tells of the records that were appended.
+//! The reports of `produce --report` on the records that were appended.
 
 use serde_json::{Value, json};
 use tempfile::tempdir;
@@ -36,7 +36,7 @@ fn a_report_comes_also_after_a_failure() {
     let directory = tempdir().expect("a temporary directory");
     let node = RunningNode::start(&directory);
     node.run(&["topic", "create", "orders"]).printed();
-    // What is sent before the line that is none: more than one batch takes.
+    // Records that are sent before the bad line: more than one batch takes.
     let line = format!("{{\"value\": \"{}\"}}\n", "x".repeat(100_000));
     let input = line.repeat(20) + "none\n";
     let ran = node.run_with_input(&["produce", "orders", "--json", "--report"], input.as_bytes());

@@ -1,4 +1,4 @@
-//! What is made for a shell: scripts that complete a command line, and manual pages.
+//! Output for a shell: scripts that complete a command line, and manual pages.
 
 use std::fs;
 use std::path::Path;

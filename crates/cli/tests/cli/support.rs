@@ -11,7 +11,7 @@ pub(crate) fn ropewalk(arguments: &[&str]) -> Command {
     command
 }
 
-/// What a command came to: exit code, stdout, stderr.
+/// The result of a command: exit code, stdout, stderr.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) code: Option<i32>,

@@ -1,4 +1,4 @@
-//! What a connection does with its socket: opens it, writes frames whole, and waits for bytes on one or many.
+//! A connection's socket: opens it, writes frames whole, and waits for bytes on one or many.
 //!
 //! Nothing here knows what the bytes say.
 
@@ -12,7 +12,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use super::{Connection, ConnectionOptions};
 use crate::error::{ClientError, Result};
 
-/// Whether bytes of an answer are here on any of `connections`, waiting for them at most `wait`. The end of a stream
+/// Says if bytes of an answer are here on any of `connections`, waiting for them at most `wait`. The end of a stream
 /// counts as one.
 pub(crate) fn wait_readable(connections: &[&Connection], wait: Duration) -> io::Result<bool> {
     let is_ready = |connection: &&Connection| connection.is_ended() || connection.inbound.has_bytes();

@@ -1,4 +1,4 @@
-//! What the broker in memory answers to each request.
+//! Answers of the broker in memory to each request.
 
 mod administration;
 mod groups;

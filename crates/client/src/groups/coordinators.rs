@@ -68,7 +68,7 @@ impl Cluster {
     }
 }
 
-/// What older brokers answer beside the list.
+/// The coordinator that older brokers answer beside the list.
 fn of_first(group: &str, response: FindCoordinatorResponse) -> Coordinator {
     Coordinator {
         key: Text::from(group),

@@ -1,4 +1,4 @@
-//! How far groups are, and putting them elsewhere.
+//! Offsets of groups, and changes of them.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -19,7 +19,7 @@ const FIRST_WITH_SEVERAL: i16 = 8;
 /// A committer that is in no group has this generation.
 const NO_GENERATION: i32 = -1;
 
-/// How far a group is in one partition.
+/// The progress of a group in one partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GroupOffset {
     /// The topic.
@@ -30,7 +30,7 @@ pub struct GroupOffset {
     pub offset: Offset,
 }
 
-/// What a coordinator tells of one partition. Older ones name the topic, newer ones tell its id.
+/// A coordinator's answer about one partition. Older ones name the topic, newer ones tell its id.
 struct Committed {
     topic: Text,
     topic_id: TopicId,
@@ -39,11 +39,11 @@ struct Committed {
     offset: i64,
 }
 
-/// What coordinators tell, by group.
+/// Coordinators' answers, by group.
 type CommittedOfGroups = HashMap<String, Vec<Committed>>;
 
 impl Cluster {
-    /// How far a group is, by topic and partition. A group that nobody knows has committed nothing.
+    /// The progress of a group, by topic and partition. A group that nobody knows has committed nothing.
     ///
     /// # Errors
     /// `Broker`.
@@ -185,7 +185,7 @@ impl Cluster {
         Ok(topics.into_iter().map(|topic| (topic.id, topic.name)).collect())
     }
 
-    /// What groups have committed, as their coordinators tell it.
+    /// The offsets that groups have committed, as their coordinators tell them.
     fn committed(&mut self, names: &[&str]) -> Result<CommittedOfGroups> {
         let mut committed = CommittedOfGroups::new();
         for (coordinator, names) in self.coordinators(names)? {
@@ -235,7 +235,7 @@ fn fetch_request(names: &[&str]) -> OffsetFetchRequest {
     }
 }
 
-/// What newer brokers tell of each group.
+/// The answer of newer brokers about each group.
 fn of_group(group: &OffsetFetchResponseGroup) -> (String, (i16, Vec<Committed>)) {
     let of_topics = group.topics.iter().flat_map(|topic| {
         topic.partitions.iter().map(|partition| Committed {
@@ -251,7 +251,7 @@ fn of_group(group: &OffsetFetchResponseGroup) -> (String, (i16, Vec<Committed>))
     )
 }
 
-/// What older brokers tell of the only group that they were asked about.
+/// The answer of older brokers about the only group that they were asked about.
 fn of_first(response: &OffsetFetchResponse) -> (i16, Vec<Committed>) {
     let of_topics = response.topics.iter().flat_map(|topic| {
         topic.partitions.iter().map(|partition| Committed {

@@ -1,4 +1,4 @@
-//! How a producer behaves, and which of its options go together.
+//! Options of a producer, and the rules by which they go together.
 
 use std::time::Duration;
 
@@ -48,18 +48,19 @@ impl std::str::FromStr for Acks {
     }
 }
 
-/// How a producer behaves.
+/// Options of a producer.
 #[derive(Debug, Clone)]
 pub struct ProducerOptions {
     /// When an append counts as done.
     pub acks: Acks,
-    /// How many batches may be in flight.
+    /// The most batches in flight.
     pub in_flight_max: usize,
-    /// Whether batches carry sequence numbers, so that a retry is never a second append.
+    /// Batches carry sequence numbers, so that a retry is never a second append.
     pub idempotent: bool,
-    /// How batches are compressed.
+    /// The compression of batches.
     pub compression: Compression,
-    /// How long failed batches are tried again. Zero reports the first failure. Without `idempotent`, what may have been
+    /// The time for which failed batches are tried again. Zero reports the first failure. Without `idempotent`, a batch that
+    /// may have been
     /// appended already is never sent again.
     pub retry_for: Duration,
 }
@@ -77,7 +78,7 @@ impl Default for ProducerOptions {
     }
 }
 
-/// Whether a producer can behave so.
+/// Checks that a producer can behave so.
 pub(super) fn check_options(options: &ProducerOptions) -> Result<()> {
     let wrong = |text: String| Err(ClientError::Options(text));
     if options.in_flight_max == 0 {

@@ -1,4 +1,5 @@
-//! What a producer does when a batch fails: the same bytes again, to whoever leads the partition now, or giving up.
+//! The next step of a producer when a batch fails: the same bytes again, to the broker that leads the partition now, or giving
+//! up.
 //!
 //! A batch must never be appended twice. With sequence numbers the broker sees to that; without, only what was surely not
 //! appended is sent again.
@@ -11,12 +12,13 @@ use super::{Identity, Producer};
 use crate::cluster::Cluster;
 use crate::error::{ClientError, Result};
 
-/// How long a producer waits before it asks for the leader again: at first, and at most.
+/// The pause of a producer before it asks for the leader again: at first, and at most.
 pub(super) const REPEAT_PAUSE: Duration = Duration::from_millis(20);
 const REPEAT_PAUSE_MAX: Duration = Duration::from_millis(320);
 
 impl Producer {
-    /// Whether a batch that met `error` may be sent again: with sequence numbers whenever it may pass, else only if it was
+    /// Says if a batch that met `error` may be sent again: with sequence numbers whenever the error may pass, else only if it
+    /// was
     /// surely not appended.
     pub(super) fn may_repeat(&self, error: &ClientError) -> bool {
         if self.options.retry_for.is_zero() || !error.is_retriable() {

@@ -28,7 +28,7 @@ fn follower(cluster: &mut Cluster, partitions: usize) -> TopicFollower {
     TopicFollower::new(cluster, &topic, &starts, ConsumerOptions::default()).expect("it leads")
 }
 
-/// What a follower brought: the next offset of each partition, and the partitions that it lost on the way.
+/// A follower's results: the next offset of each partition, and the partitions that it lost on the way.
 #[derive(Debug, Default)]
 struct Seen {
     next: BTreeMap<i32, i64>,
@@ -65,7 +65,7 @@ fn many_partitions_are_followed_over_few_connections() {
     let mut follower = follower(&mut cluster, PARTITIONS);
     let mut seen = Seen::default();
     seen.follow(&mut follower, &mut cluster, 2 * PARTITIONS);
-    // What comes while it waits.
+    // Records that come while it waits.
     for partition in [0, 700, PARTITIONS - 1] {
         broker.append("cords", partition, 1);
         let records = seen.records + 1;
@@ -162,7 +162,7 @@ fn what_came_is_handed_out_before_a_refusal_for_good() {
     assert_eq!(error.code(), Some(ErrorCode::OffsetOutOfRange));
 }
 
-/// What ends the following.
+/// The error that ends the following.
 fn failure(follower: &mut TopicFollower, cluster: &mut Cluster) -> ClientError {
     loop {
         if let Err(error) = follower.fetch(cluster) {

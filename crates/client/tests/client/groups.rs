@@ -27,7 +27,7 @@ fn with_groups() -> (FakeBroker, Cluster) {
 
 #[test]
 fn the_offsets_of_groups_are_found_at_brokers_of_any_age() {
-    // Whether coordinators are found and offsets fetched for several groups at once, and topics have names or ids.
+    // Brokers that find coordinators and fetch offsets for several groups at once or not, with names of topics or ids.
     for (find_last, fetch_last, finds, fetches, topics_asked) in [
         (3, 7, 3, 3, 0),
         (3, 9, 3, 1, 0),

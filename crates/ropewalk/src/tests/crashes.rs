@@ -9,7 +9,7 @@ use platform::random::SeededRandom;
 use super::rig::{check, open, value, values};
 use crate::{Log, Logs, Offset};
 
-/// What was done to one log, and how many operations the disk had seen when it was known to be done.
+/// The changes of one log, with the number of operations that the disk had seen when each was known to be done.
 struct History {
     name: &'static str,
     appended: Vec<Vec<u8>>,

@@ -1,4 +1,4 @@
-//! Whose directory is it, and what is found in it: one opening at a time, damage named, a torn end cut.
+//! Openings of a directory: one at a time, strangers' and damage named, a torn end cut.
 
 use platform::disk::{Disk, RealDisk, SimulatedDisk};
 use platform::random::Random;
@@ -156,7 +156,7 @@ fn what_a_node_keeps_for_itself_is_no_log() {
         assert!(matches!(error, LogError::NodesOwn { .. }), "{error}");
         assert_eq!(logs.names(), ["orders"]);
     };
-    // Whether there is one or not.
+    // There is no such topic yet.
     refused(&logs);
     logs.create_topic("__consumer_offsets", &[("cleanup.policy", "compact")]);
     refused(&logs);

@@ -53,7 +53,7 @@ pub(super) fn values(log: &Log) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// What `ropewalk check` finds.
+/// The findings of `ropewalk check`.
 pub(super) fn check(disk: &SimulatedDisk) -> CheckReport {
     let disk: Arc<dyn Disk> = Arc::new(disk.clone());
     let identity = NodeIdentity::read(&*disk).expect("the directory says whose it is");

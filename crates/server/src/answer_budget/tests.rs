@@ -1,4 +1,4 @@
-//! What is granted, what is counted, and who is woken.
+//! The bytes that are granted and counted, and the waiting that are woken.
 
 use std::net::{IpAddr, Ipv4Addr};
 

@@ -1,7 +1,8 @@
 //! AlterConfigs and IncrementalAlterConfigs: configs of topics and brokers, changed while the node runs.
 //!
-//! What is wanted of one topic or broker is done whole or not at all, each by itself; all of a request is one change of the
-//! metadata. An answer comes when every core works by the new values. What would have no effect before a restart is refused.
+//! The changes of one topic or broker are made all together or not at all, each topic or broker by itself; all of a request is
+//! one change of the metadata. An answer comes when every core works by the new values. A change that would have no effect
+//! before a restart is refused.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -28,7 +29,7 @@ use crate::core::Core;
 use crate::groups::FIXED_CONFIG;
 use crate::long::{Long, beside};
 
-/// How long a change may take to be committed: neither request says how long its client waits.
+/// The time that a change may take to be committed: neither request says how long its client waits.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Operations by their numbers (KIP-339).
@@ -37,14 +38,14 @@ pub(crate) const DELETE: i8 = 1;
 const APPEND: i8 = 2;
 const SUBTRACT: i8 = 3;
 
-/// What is wanted of one resource.
+/// The changes that a request wants for one resource.
 struct Wanted {
     resource_type: i8,
     name: Text,
     wish: Result<ConfigWish, Refusal>,
 }
 
-/// What became of it.
+/// The outcome for one resource.
 struct Outcome {
     resource_type: i8,
     name: Text,
@@ -152,7 +153,7 @@ fn edits(configs: Vec<incremental_alter_configs::AlterableConfig>) -> Result<Con
     Ok(ConfigWish::Edit(edits.collect::<Result<_, Refusal>>()?))
 }
 
-/// What a number stands for.
+/// The operation that a number stands for.
 fn operation(name: &Text, number: i8) -> Result<ConfigOperation, Refusal> {
     match number {
         SET => Ok(ConfigOperation::Set),
@@ -174,7 +175,7 @@ fn some_value(name: &Text, value: Option<Text>) -> Result<Arc<str>, Refusal> {
     })
 }
 
-/// Whether each config is named once: which of two values would go is for the client to say.
+/// Checks that each config is named once: which of two values would hold is for the client to say.
 ///
 /// # Errors
 /// One is named twice.
@@ -291,7 +292,7 @@ fn keep_fixed(wish: ConfigWish) -> Result<ConfigWish, Refusal> {
             for (name, value) in &values {
                 check_fixed(name, Some(&**value))?;
             }
-            // What is not named is given up.
+            // A config that is not named is given up.
             values.retain(|(name, _)| fixed_value(name).is_none());
             values.extend(FIXED_CONFIG.map(|(name, value)| (Arc::from(name), Arc::from(value))));
             Ok(ConfigWish::Replace(values))

@@ -1,5 +1,5 @@
-//! What a client may do with a topic, a group or the cluster, as Kafka tells it (KIP-430). Here nobody is kept from anything:
-//! each is told all that there is to do, as by a Kafka without an authorizer.
+//! The operations that a client may do with a topic, a group or the cluster, as Kafka tells them (KIP-430). Nobody is kept from
+//! anything yet: each is told all that there are, as by a Kafka without an authorizer.
 
 // Operations by their numbers (Kafka's AclOperation): each is the bit of its number.
 const READ: i32 = 1 << 3;
@@ -22,7 +22,7 @@ pub(super) const ON_GROUP: i32 = READ | DELETE | DESCRIBE | DESCRIBE_CONFIGS | A
 pub(super) const ON_CLUSTER: i32 =
     CREATE | ALTER | DESCRIBE | CLUSTER_ACTION | DESCRIBE_CONFIGS | ALTER_CONFIGS | IDEMPOTENT_WRITE;
 
-/// What is told to who did not ask.
+/// The answer to a client that did not ask.
 const NOT_ASKED: i32 = i32::MIN;
 
 /// The operations, if the client wants to know them.

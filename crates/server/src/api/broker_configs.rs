@@ -74,12 +74,12 @@ pub(super) fn given_value(name: &str) -> Option<&'static str> {
     found.map(|given| given.value)
 }
 
-/// What is set for all brokers.
+/// The configs that are set for all brokers.
 pub(super) fn of_all(metadata: &Metadata, detail: Detail) -> Vec<DescribeConfigsResourceResult> {
     let set = KnownBrokerConfig::all().filter_map(|known| {
         let values = metadata.broker_config_values(None, known);
         let in_force = values.first()?;
-        // What this node was started with is not everybody's.
+        // Values that this node was started with are not those of all.
         (in_force.source == ConfigSource::AllBrokers).then(|| changeable(known, &values, detail))
     });
     set.collect()
@@ -160,7 +160,7 @@ fn changeable(
     }
 }
 
-/// What this node was started with. Changed in its configuration, not through clients.
+/// A config that this node was started with. Changed in its configuration, not through clients.
 fn node_config(described: &KeyDescription, detail: Detail) -> DescribeConfigsResourceResult {
     let name = Text::from(described.key.as_str());
     let source = match described.source {

@@ -47,7 +47,7 @@ pub(crate) fn source_code(source: ConfigSource) -> i8 {
     }
 }
 
-/// What a request means.
+/// The resource that a request means.
 ///
 /// # Errors
 /// There is none of that sort or name; a sentence says what there is.

@@ -76,7 +76,7 @@ pub(crate) async fn handle(
     }
 }
 
-/// What is wanted under each name, in the order of the names' first appearances.
+/// The topic that is wanted under each name, in the order of the names' first appearances.
 async fn wishes(core: &Core, topics: Vec<CreatableTopic>) -> (Vec<Text>, Vec<Result<NewTopic, Refusal>>) {
     let default_partitions = core.facts.config.topics.default_partitions;
     let mut slices = Slices::of(WISHES_IN_ONE_TURN);
@@ -198,7 +198,7 @@ fn created(
     };
     CreatableTopicResult {
         name,
-        // What was not created has no identity.
+        // A topic that was not created has no identity.
         topic_id: if validate_only {
             TopicId::default()
         } else {

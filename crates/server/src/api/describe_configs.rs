@@ -23,14 +23,14 @@ use crate::core::Core;
 use crate::groups::own_config;
 use crate::long::Long;
 
-/// What a result, a config and a synonym take in the frame beside their texts, at most.
+/// Bytes that a result, a config and a synonym take in the frame beside their texts, at most.
 const FRAMED_BYTES: usize = 32;
 
 /// Work that is done before others have their turn: to look up a key is one, to tell of a resource is more.
 const WORK_IN_ONE_TURN: usize = 5_000;
 const WORK_OF_A_RESOURCE: usize = 50;
 
-/// What a request wants told beside names and values.
+/// The details that a request wants beside names and values.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Detail {
     pub(super) synonyms: bool,
@@ -92,7 +92,7 @@ fn firsts(resources: &[DescribeConfigsResource]) -> Vec<bool> {
     keys.map(|key| seen.insert(key)).collect()
 }
 
-/// What telling of a resource takes: as it is told, and in the frame.
+/// Bytes that a resource takes: as it is told, and in the frame.
 fn taken_bytes(result: &DescribeConfigsResult) -> usize {
     let optional = |text: &Option<Text>| text.as_ref().map_or(0, |text| 2 * text.as_bytes().len());
     let of_synonym = |synonym: &DescribeConfigsSynonym| {
@@ -216,7 +216,7 @@ fn synonym(config: &'static KnownConfig, value: &ConfigValue) -> DescribeConfigs
     }
 }
 
-/// What a topic config is called in a node's configuration.
+/// The name of a topic config in a node's configuration.
 pub(super) fn started_name(topic_config: &str) -> Text {
     Text::from(format!("topics.defaults.{topic_config}"))
 }

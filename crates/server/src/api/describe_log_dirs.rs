@@ -107,7 +107,7 @@ async fn all(core: &Core) -> BTreeMap<Text, Partitions> {
     all
 }
 
-/// What is named and is there, each once: naming it a million times must not multiply the answer.
+/// The partitions that are named and are there, each once: naming one a million times must not multiply the answer.
 async fn named(core: &Core, topics: &[DescribableLogDirTopic]) -> BTreeMap<Text, Partitions> {
     let mut slices = Slices::of(PARTITIONS_IN_ONE_TURN);
     let mut indexes: BTreeMap<&Text, BTreeSet<i32>> = BTreeMap::new();

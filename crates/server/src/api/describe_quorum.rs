@@ -19,7 +19,7 @@ use crate::owner::ask_owners;
 /// The name that every listener of a broker without encryption has in Kafka.
 const LISTENER: &str = "PLAINTEXT";
 
-/// How far the metadata's log goes.
+/// The extent of the metadata's log.
 struct Extent {
     epoch: i32,
     tail: i64,

@@ -99,7 +99,7 @@ async fn once<I: Send + 'static>(
     beside(core, count, mark).await
 }
 
-/// What is said of a group that a request names again.
+/// The refusal of a group that a request names again.
 fn named_twice() -> Refusal {
     Refusal {
         code: ErrorCode::InvalidRequest,

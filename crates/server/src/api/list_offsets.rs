@@ -26,10 +26,10 @@ use crate::owner::{ask_owners, find_partition};
 
 /// Read at a time while searching; a batch may be larger.
 const SEARCH_BYTES: usize = 256 << 10;
-/// How long the newest record may take to be committed. A flush takes far less.
+/// The time that the newest record may take to be committed. A flush takes far less.
 const COMMIT_PATIENCE: Duration = Duration::from_secs(2);
 
-/// What is asked of one partition.
+/// A question about one partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Query {
     /// The tail.
@@ -45,7 +45,7 @@ enum Query {
 }
 
 impl Query {
-    /// What a timestamp means in a version; `None` if nothing.
+    /// The question that a timestamp means in a version; `None` if it means nothing.
     fn of(timestamp: i64, version: i16) -> Option<Query> {
         let (query, first_version) = match timestamp {
             0.. => (Query::Since(timestamp), 1),
@@ -288,7 +288,7 @@ pub(crate) async fn offset_since(
     Ok(found.map(|found| Offset(found.offset)))
 }
 
-/// What looking through some batches came to.
+/// The outcome of looking through some batches.
 enum Sifted {
     Found(Found),
     /// Nothing, up to here.

@@ -31,7 +31,7 @@ use crate::long::Long;
 const FIRST_WITH_NULL_FOR_ALL: i16 = 1;
 /// From here on topics can be named by their ids.
 const FIRST_WITH_TOPIC_IDS: i16 = 12;
-/// How long a topic may take to come into being; after that the client asks again.
+/// The time that a topic may take to come into being; after that the client asks again.
 const CREATION_PATIENCE: Duration = Duration::from_secs(10);
 /// Topics that one request can bring into being. The others come when the client asks again, as it is told to: nobody
 /// shall keep all cores busy with a single list of names.
@@ -49,7 +49,7 @@ enum Named {
     Id(TopicId),
 }
 
-/// How topics are told of, and to whom.
+/// The manner in which topics are told of, and the client that they are told to.
 struct Manner {
     caller: Arc<Caller>,
     operations: i32,
@@ -285,7 +285,7 @@ async fn create(
 }
 
 fn look_up(metadata: &Metadata, named: &Named, manner: &Manner) -> MetadataResponseTopic {
-    // Whoever was slower to create a topic finds it here: that is no error.
+    // Another client that was quicker to create the topic is no error.
     if let Some(topic) = find(metadata, named) {
         return MetadataResponseTopic {
             topic_authorized_operations: manner.operations,

@@ -62,7 +62,7 @@ pub(crate) struct Answered {
     pub(crate) kind: AnswerKind,
 }
 
-/// What an answer's time is counted as.
+/// The histogram that an answer's time is counted in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AnswerKind {
     Produce,
@@ -189,7 +189,7 @@ fn arrays_bytes_max(head: &[u8], size: usize) -> usize {
 /// Memory of its core that such a request takes when it is taken apart.
 pub(crate) fn memory_bytes(head: &[u8], size: usize) -> usize {
     match is_one_of(head, &[ApiKey::Produce]) {
-        // What its arrays take besides is little, unless they are of batches that are hardly there.
+        // Its arrays take little besides, unless they are of batches that are hardly there.
         true => size,
         false => size + arrays_bytes_max(head, size),
     }
@@ -229,14 +229,14 @@ struct Call<'a> {
     caller: Arc<Caller>,
     header: RequestHeader,
     reader: Reader,
-    /// What a large append was received into.
+    /// The memory that a large append was received into.
     memory: Option<SharedMemory>,
     /// The room that the request has taken of its core's memory.
     room: SharedRoom,
 }
 
 impl Call<'_> {
-    /// What follows the request in its frame is not looked at, as in Kafka: librdkafka sends three bytes too many when it
+    /// Bytes that follow the request in its frame are not looked at, as in Kafka: librdkafka sends three bytes too many when it
     /// asks for all topics.
     fn decode<R: Decode>(&mut self) -> Result<R, ConnectionError> {
         Ok(R::decode(&mut self.reader, self.header.api_version)?)
@@ -452,7 +452,7 @@ fn check_unanswered(response: &ProduceResponse) -> Result<(), ConnectionError> {
         .responses
         .iter()
         .flat_map(|topic| &topic.partition_responses);
-    // What still waits for room was not refused.
+    // An append that still waits for room was not refused.
     let taken = [ErrorCode::None, ErrorCode::RequestTimedOut].map(ErrorCode::code);
     match partitions.find(|partition| !taken.contains(&partition.error_code)) {
         None => Ok(()),

@@ -1,4 +1,4 @@
-//! What the APIs that change topics share: plans that keep within the cluster's limits together, and answers that say what
+//! Shared by the APIs that change topics: plans that keep within the cluster's limits together, and answers that say what
 //! to do.
 
 use std::collections::BTreeMap;
@@ -75,7 +75,7 @@ impl From<ApplyError> for Refusal {
     }
 }
 
-/// What became of each plan; the outer refusal concerns all.
+/// The outcome of each plan; the outer refusal concerns all.
 pub(super) type Made = Result<Vec<Result<(), Refusal>>, Refusal>;
 
 /// Makes a change and waits for it as long as the client does. It is made to its end even if the client goes: so long it shares the
@@ -136,8 +136,8 @@ pub(super) fn conclude<'a, T: 'a>(wishes: impl IntoIterator<Item = &'a mut Resul
     }
 }
 
-/// What a request wants, in the order of first appearances, and whether it names that only once. What is named twice is
-/// answered once: which of the two is meant is for the client to say.
+/// The wishes of a request, in the order of first appearances; `true` with those that it names only once. A topic that is named
+/// twice is answered once: which of the two is meant is for the client to say.
 pub(super) async fn each_once<T, K: Ord>(wanted: Vec<T>, key: impl Fn(&T) -> K) -> Vec<(T, bool)> {
     let mut slices = Slices::of(WISHES_IN_ONE_TURN);
     let mut times: BTreeMap<K, usize> = BTreeMap::new();

@@ -304,7 +304,7 @@ impl Ledger {
     fn grant(&mut self, id: ClaimId) {
         let wait = self.unqueue(id).expect("who waits is granted");
         self.hold(id, wait.to_bytes);
-        // Whoever has given up meanwhile ends the claim, or asks again.
+        // A request that has given up meanwhile ends the claim, or asks again.
         let _ = wait.told.send(());
     }
 

@@ -10,7 +10,7 @@ use super::{Config, Source};
 const MS_IN_US: u128 = 1_000;
 const MINUTE_IN_US: u128 = 60_000 * MS_IN_US;
 
-/// What sort of value a key takes.
+/// The sort of value that a key takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyKind {
     /// A path, an address or a word.
@@ -44,13 +44,13 @@ impl KeyKind {
 pub struct KeyDescription {
     /// Its dotted name.
     pub key: String,
-    /// What sort of value it takes.
+    /// The sort of value that it takes.
     pub kind: KeyKind,
     /// The value in force, as it may be written in a file.
     pub value: String,
     /// The built-in value.
     pub default: String,
-    /// What it does, in a sentence.
+    /// Its effect, in a sentence.
     pub documentation: &'static str,
     /// Where the value in force comes from.
     pub source: Source,

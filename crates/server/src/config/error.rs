@@ -22,7 +22,7 @@ pub enum ConfigError {
     UnknownKey {
         /// The key as it was written.
         key: String,
-        /// Who wrote it.
+        /// The source that it came from.
         origin: Source,
         /// The key that was probably meant.
         suggestion: Option<String>,
@@ -42,9 +42,9 @@ pub enum ConfigError {
         key: String,
         /// The value as it was written.
         value: String,
-        /// What the key takes.
+        /// The values that the key takes.
         expected: String,
-        /// Who wrote it.
+        /// The source that it came from.
         origin: Source,
     },
     /// A topic config that no topic could have.
@@ -52,7 +52,7 @@ pub enum ConfigError {
     TopicDefault {
         /// The rule that it breaks.
         reason: topic_config::ConfigError,
-        /// Who wrote it.
+        /// The source that it came from.
         origin: Source,
     },
     /// Two values that do not go together.

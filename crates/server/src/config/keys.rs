@@ -14,9 +14,9 @@ pub(super) struct Key {
     pub(super) name: &'static str,
     /// The place of its value.
     pub(super) slot: fn(&mut Config) -> Slot<'_>,
-    /// What a number may be.
+    /// The range of a number.
     pub(super) range: Range,
-    /// What it does, in a sentence.
+    /// Its effect, in a sentence.
     pub(super) documentation: &'static str,
 }
 

@@ -17,7 +17,7 @@ use super::{Config, ConfigError, Source};
 /// A configuration file that the caller has read.
 #[derive(Debug, Clone, Copy)]
 pub struct FileText<'a> {
-    /// What errors call it.
+    /// The name for it in errors.
     pub name: &'a str,
     /// Its content, TOML.
     pub text: &'a str,
@@ -155,8 +155,8 @@ impl Config {
             })
     }
 
-    /// What each key may be, and the rules between keys. Without them the node would start and then stand still, or lead its
-    /// clients astray. `load` and the start of a node check them: a program may have changed values in the struct.
+    /// Checks each key's range, and the rules between keys. Without them the node would start and then stand still, or lead its
+    /// clients astray. `load` and the start of a node call it: a program may have changed values in the struct.
     ///
     /// # Errors
     /// `Value` for a value that the key cannot have, or for a journal file that is not whole blocks; `Combination`.
@@ -192,7 +192,7 @@ impl Config {
                 reason: "layout must begin while the journal has a file left to go on with",
             });
         }
-        // What a journal file holds must find room in segments.
+        // All that a journal file holds must find room in segments.
         if (1..file_bytes).contains(&self.disk.reserve_bytes) {
             let reason = "the disk must have room left for what a journal file holds (0B keeps no reserve)";
             return Err(sizes("disk.reserve_bytes", self.disk.reserve_bytes, reason));
@@ -202,7 +202,7 @@ impl Config {
     }
 
     fn check_values(&self) -> Result<(), ConfigError> {
-        // What may be given is what may stand there: each value is read again, on a copy, as it would be written.
+        // Each value is read again, on a copy, as it would be written: values set in code obey the rules of those in a file.
         let mut copy = self.clone();
         for key in KEYS {
             let shown = (key.slot)(&mut copy).show();

@@ -92,7 +92,7 @@ impl Slot<'_> {
         }
     }
 
-    /// What `read` takes, to be put after "must be".
+    /// The values that `read` takes, to be put after "must be".
     pub(super) fn expected(&self, range: Range) -> String {
         let Range { min, max } = range;
         match self {

@@ -21,7 +21,7 @@ impl fmt::Display for HostPort {
     }
 }
 
-/// How log lines look.
+/// The form of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogFormat {
     /// For people.
@@ -33,7 +33,7 @@ pub enum LogFormat {
 /// The least important events that are logged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogLevel {
-    /// What failed.
+    /// Failures.
     Error,
     /// And what may soon.
     Warn,
@@ -107,7 +107,7 @@ const SIZE_UNITS: &[(&str, u64)] = &[
     ("kB", 1_000),
     ("B", 1),
 ];
-/// How many of them are shown.
+/// The number of units that are shown.
 const SIZE_UNITS_SHOWN: usize = 4;
 
 /// Time units in microseconds, largest first.

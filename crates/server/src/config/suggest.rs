@@ -6,7 +6,7 @@ use protocol::metadata::topic_config::KNOWN;
 
 use super::keys::{KEYS, TOPIC_DEFAULTS};
 
-/// What Kafka calls some of the keys, for those who come with its configuration.
+/// Kafka's names of some of the keys, for people who come with its configuration.
 const KAFKA_NAMES: &[(&str, &str)] = &[
     ("advertised.listeners", "kafka.advertised"),
     ("auto.create.topics.enable", "topics.auto_create"),
@@ -125,7 +125,7 @@ fn last_part(key: &str) -> &str {
     key.rsplit('.').next().unwrap_or(key)
 }
 
-/// How many letters must be added, dropped, replaced or swapped with their neighbour to turn one word into the other
+/// The number of letters that must be added, dropped, replaced or swapped with their neighbour to turn one word into the other
 /// (optimal string alignment).
 fn edits(one: &str, other: &str) -> usize {
     let (one, other) = (one.as_bytes(), other.as_bytes());

@@ -1,4 +1,4 @@
-//! What a configuration makes of files, `--set` and flags.
+//! Configurations out of files, `--set` and flags.
 
 mod refusals;
 

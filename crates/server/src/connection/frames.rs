@@ -39,9 +39,9 @@ const READ_BYTES_MAX: usize = 64 << 10;
 pub(super) struct Received {
     /// The frame without its size prefix.
     pub(super) request: Bytes,
-    /// What it was received into, if that is worth having back.
+    /// The memory that it was received into, if that is worth having back.
     pub(super) memory: Option<SharedMemory>,
-    /// What a large one takes of its core's memory.
+    /// The room that a large one takes of its core's memory.
     pub(super) room: Option<Room>,
 }
 
@@ -52,9 +52,9 @@ pub(super) struct Frames {
     from: IpAddr,
     pub(super) input: ReadHalf,
     pub(super) buffer: BytesMut,
-    /// How much to make room for, after how much came lately.
+    /// The bytes to make room for, by those that came lately.
     read_bytes: usize,
-    /// Whether a whole request has ever come.
+    /// A whole request has come before.
     any: bool,
 }
 

@@ -28,12 +28,12 @@ pub(super) struct InFlight {
     still: Arc<Semaphore>,
 }
 
-/// What a request asks for.
+/// The cost of a request under way.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Wish {
     /// Its bytes as they came.
     pub(super) size: usize,
-    /// What it takes of its core's memory.
+    /// Bytes that it takes of its core's memory.
     pub(super) memory_bytes: usize,
     /// For what others do.
     pub(super) may_wait: bool,
@@ -45,7 +45,7 @@ enum Memory {
     Roomless(OwnedSemaphorePermit),
 }
 
-/// What a request holds until its answer is written.
+/// The permits that a request holds until its answer is written.
 pub(super) struct Permits {
     _bytes: OwnedSemaphorePermit,
     _roomless: Option<OwnedSemaphorePermit>,

@@ -1,6 +1,6 @@
-//! How long the answers of one connection took, in the order they are written.
+//! Times of the answers of one connection, in the order they are written.
 //!
-//! From when a request was read and begun until its whole answer was given to the kernel; both moments are told by
+//! A time is from when a request was read and begun until its whole answer was given to the kernel; both moments are told by
 //! the idle poll, which needs them anyway. What stands behind another answer waits for it, and that counts: the client waits, too.
 
 use std::time::Duration;
@@ -27,7 +27,7 @@ impl AnswerTimer {
         let took = answered.saturating_sub(received);
         match kind {
             AnswerKind::Produce => counters.produce_latency.record(took),
-            // What was received behind a fetch that waited was not served at once, either.
+            // A request received behind a fetch that waited was not served at once, either.
             AnswerKind::FetchAtOnce if received >= self.waited_until => {
                 counters.fetch_latency.record(took);
             }
@@ -43,7 +43,7 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    /// How many produces and fetches are counted, and how long they took together.
+    /// The numbers of produces and fetches, and the times that they took together.
     fn counted(answers: &[(AnswerKind, u32, u32)]) -> [(u64, Duration); 2] {
         let counters = CoreCounters::default();
         let mut timer = AnswerTimer::default();

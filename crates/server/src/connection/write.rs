@@ -32,12 +32,12 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// The same while the memory of answers is scarce. The kernel takes more only when a good part of its own buffer is free, so
 /// that a client at the least rate allowed seems to take nothing for so long.
 const PATIENCE_WHEN_SCARCE: Duration = Duration::from_secs(20);
-/// What a client must take of an answer on average, after that patience.
+/// Bytes of an answer that a client must take on average, after that patience.
 const TAKEN_BYTES_PER_SECOND_MIN: u64 = 64 << 10;
 /// Answers that are ready at the same time go out together, up to so many bytes: a flush that makes several appends of a
 /// connection durable costs the node one write then, and the client one wake-up.
 const TOGETHER_BYTES: usize = 16 << 10;
-/// How often a write that does not get on looks whether it should go on.
+/// The interval at which a write that does not get on looks whether it should go on.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// An answer under way.
@@ -216,7 +216,7 @@ async fn write_frame(
         }
         if first < chunks.len() {
             chunks[first].advance(written);
-            // Whoever takes a byte now and then never lets a write wait for long.
+            // A client that takes a byte now and then never lets a write wait for long.
             pace.check(Instant::now(), patience(answers))?;
         }
     }
@@ -231,7 +231,7 @@ fn patience(answers: &AnswerBudget) -> Duration {
     }
 }
 
-/// How fast a client takes one answer.
+/// The pace at which a client takes one answer.
 struct Pace {
     started: Instant,
     /// When it took something last.

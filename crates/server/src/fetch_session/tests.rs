@@ -1,4 +1,4 @@
-//! How many sessions there are, and how much one keeps.
+//! The number of sessions, and the bytes that one keeps.
 
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
@@ -68,7 +68,7 @@ fn listed(topics: Vec<FetchTopic>) -> (Vec<Wanted>, usize) {
     unreachable!("each turn lists some");
 }
 
-/// What a request says.
+/// The demands of a request.
 fn asked(request: FetchRequest, version: i16) -> Asked {
     Asked {
         session: request.session_id,
@@ -272,7 +272,7 @@ fn a_session_that_outgrows_its_bound_ends() {
         NAMES,
     );
     let id = began.expect("anybody may begin a session").session;
-    // What it has already may be named again.
+    // A partition that it has already may be named again.
     let opened = open(&mut sessions, &own, fetch((id, 1), "orders", &[0, 5]), NAMES);
     assert!(opened.is_ok());
     let outgrown = open(&mut sessions, &own, fetch((id, 2), "orders", &[-1]), NAMES);

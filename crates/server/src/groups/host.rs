@@ -231,7 +231,7 @@ impl GroupHost {
         if let Some(change) = &waiting.admin_change {
             change.tell(&self.change_log, self.shard.clock.monotonic(), &answer);
         }
-        // Whoever has gone away does not wait any more.
+        // A client that has gone does not wait any more.
         let _ = waiting.reply.send(answer);
     }
 

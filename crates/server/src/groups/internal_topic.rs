@@ -1,7 +1,7 @@
-//! How the groups' topic is kept, whatever clients want and other topics have.
+//! The settings of the groups' topic, whatever clients want and other topics have.
 //!
-//! What is fixed here goes before everything that is set, for the topic itself as well: it may have been made with other
-//! values. Whoever asks for a topic's settings asks here.
+//! Settings that are fixed here go before all that are set, for the topic itself as well: it may have been made with other
+//! values. Code that needs a topic's settings asks here.
 
 use std::borrow::Cow;
 
@@ -22,7 +22,7 @@ pub(crate) const FIXED_CONFIG: [(&str, &str); 7] = [
 /// compacted, and a start reads all of what is not. 16 MiB are some 200,000 commits.
 const SEGMENT_CONFIG: (&str, &str) = ("segment.bytes", "16777216");
 
-/// What the topic is made with.
+/// The configs that the topic is made with.
 pub(super) fn first_config() -> Vec<ConfigChange> {
     as_changes(FIXED_CONFIG.into_iter().chain([SEGMENT_CONFIG]))
 }
@@ -39,7 +39,7 @@ pub(crate) fn own_config(topic: &Topic) -> Cow<'_, TopicConfig> {
     Cow::Owned(config)
 }
 
-/// What is in force for a topic.
+/// The settings in force for a topic.
 pub(crate) fn topic_settings(metadata: &Metadata, topic: &Topic) -> TopicSettings {
     let Cow::Owned(own) = own_config(topic) else {
         return topic.settings;

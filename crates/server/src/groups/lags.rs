@@ -1,4 +1,4 @@
-//! How far groups are behind what they could read: looked up in the background, and kept for whoever asks for figures.
+//! Lags of groups behind the records that they could read: looked up in the background, and kept for the metrics.
 //!
 //! Off the record's way: some offsets at a time, with a rest in between, so that no core is held up by groups that have
 //! committed very many. What is told is as old as the last look and the pause after it.
@@ -22,7 +22,7 @@ const REST: Duration = Duration::from_millis(10);
 /// Lags that one core tells: those furthest behind. What reads figures keeps a series for each.
 const TOLD_MAX: usize = 1_000;
 
-/// How far a group is behind in a topic.
+/// The lag of a group in a topic.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct GroupLag {
     /// Records between what it has committed and the tails, of all partitions of which it has committed something.

@@ -31,7 +31,7 @@ use super::refusal::outcome_unknown;
 use super::uri::Query;
 use gather::{Form, Gathered, gather};
 
-/// What a body of records can be.
+/// The forms that a body of records can have.
 pub(super) const TAKES: &[MediaType] = &[
     MediaType::Json,
     MediaType::JsonLines,
@@ -41,7 +41,7 @@ pub(super) const TAKES: &[MediaType] = &[
 /// Bodies up to this are made into batches on the HTTP thread itself.
 const SMALL_BYTES: usize = 64 << 10;
 
-/// What became durable in one partition.
+/// The records that became durable in one partition.
 #[derive(Debug, Clone, Serialize)]
 struct Appended {
     partition: i32,

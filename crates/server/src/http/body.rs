@@ -24,9 +24,9 @@ use super::line::Line;
 use super::media_type::MediaType;
 use super::problem::{Kind, Problem};
 
-/// What a body, or an answer, may have without asking for room: too small to matter, too frequent to ask.
+/// Bytes that a body, or an answer, may have without asking for room: too few to matter, too frequent to ask.
 const FREE_BYTES: usize = 64 << 10;
-/// What of an answer is given to its connection at a time.
+/// Bytes of an answer that are given to its connection at a time.
 const PIECE_BYTES: usize = 64 << 10;
 
 /// Refuses a body that announces more than it may have, before anything of it is read.

@@ -24,7 +24,7 @@ use super::problem::{Kind, Problem};
 use super::refusal::change_problem;
 use super::uri::{Query, bad_parameter};
 
-/// What a change may have: in bytes, and in configs.
+/// Bounds of a change: in bytes, and in configs.
 const BODY_BYTES_MAX: usize = 64 << 10;
 const CHANGES_MAX: usize = 256;
 /// Versions of Kafka's requests that say all there is to say.
@@ -66,20 +66,20 @@ impl Config {
     }
 }
 
-/// What is answered to those who ask.
+/// The answer to a question.
 #[derive(Debug, Serialize)]
 pub(super) struct Configs {
     configs: Vec<Config>,
 }
 
-/// What is answered to those who change something: what they named, as it is in force now.
+/// The answer to a change: the named configs, as they are in force now.
 #[derive(Debug, Serialize)]
 pub(super) struct ChangedConfigs {
     dry_run: bool,
     configs: Vec<Config>,
 }
 
-/// What has configs, as Kafka's requests name it.
+/// A resource that has configs, as Kafka's requests name it.
 #[derive(Debug, Clone)]
 struct Resource {
     number: i8,
@@ -211,7 +211,7 @@ async fn change(
     Ok(Json(ChangedConfigs { dry_run, configs }))
 }
 
-/// What is in force; all of it, or what has one of these names.
+/// The configs in force; all of them, or those that have one of these names.
 async fn describe(
     app: &App,
     caller: Arc<Caller>,

@@ -1,6 +1,6 @@
-//! How HTTP reaches the log: letters to the cores, by the ways that Kafka's requests take. Nothing is decided here.
+//! HTTP's way to the log: letters to the cores, by the ways that Kafka's requests take. Nothing is decided here.
 //!
-//! What a core finds for a reader takes room in that core's answer budget until the reader lets go of it.
+//! Records that a core finds for a reader take room in that core's answer budget until the reader lets go of them.
 
 use std::fmt::Display;
 use std::rc::Rc;
@@ -33,7 +33,7 @@ pub(super) struct Cores {
     pub(super) facts: NodeFacts,
 }
 
-/// What there is to know of a topic before its partitions are asked.
+/// The facts about a topic before its partitions are asked.
 #[derive(Debug, Clone)]
 pub(super) struct KnownTopic {
     pub(super) id: TopicId,
@@ -76,7 +76,7 @@ impl KnownTopic {
     }
 }
 
-/// What a read found. Its core counts it as held until it is dropped.
+/// The outcome of a read. Its core counts it as held until it is dropped.
 pub(super) struct Found {
     pub(super) stands: Stands,
     pub(super) batches: Vec<Bytes>,
@@ -240,7 +240,7 @@ impl Cores {
             };
             let result = core.shard(shard).read(read).await?;
             drop(granted);
-            // Whoever reads is not on this thread, so a task stays behind here and holds what is counted here.
+            // The reader is not on this thread, so a task stays behind here and holds what is counted here.
             let held = core.answers.hold(result.bytes);
             let (lent, returned) = oneshot::channel();
             platform::turns::spawn(async move {

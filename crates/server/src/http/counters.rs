@@ -1,4 +1,4 @@
-//! What the HTTP interface counts. Its connections run on one thread, but metrics are gathered from anywhere: atomics.
+//! Counters of the HTTP interface. Its connections run on one thread, but metrics are gathered from anywhere: atomics.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -35,13 +35,13 @@ use super::read::{Failed, Most, Start, read_page, room};
 use super::refusal::out_of_range;
 use super::uri::Query;
 
-/// What is sent at a time, usually.
+/// Bytes that are sent at a time, usually.
 const PIECE_BYTES: usize = 64 << 10;
 /// Sent when nothing else is: a line that says nothing, so that everybody in between sees that the stream lives.
 const HEARTBEAT: &[u8] = b": heartbeat\n\n";
 /// An interrupted client tries again after this many milliseconds.
 const RETRY_MS: u32 = 1_000;
-/// What a client that was interrupted says it saw last.
+/// The header in which a client that was interrupted names the event that it saw last.
 const LAST_EVENT_ID: &str = "last-event-id";
 
 /// Begins to follow. What cannot be begun is refused as any request; later there are only events.
@@ -168,7 +168,7 @@ struct Follower {
     partition: PartitionId,
     /// The next offset to be sent.
     from: Offset,
-    /// What the next piece may have.
+    /// Bytes that the next piece may have.
     piece_bytes: usize,
     pieces: mpsc::Sender<Bytes>,
     line: Line,

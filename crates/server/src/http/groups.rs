@@ -91,7 +91,7 @@ async fn in_time<T>(app: &App, change: impl Future<Output = T>) -> Result<T, Pro
         .map_err(|_| outcome_unknown())
 }
 
-/// What a coordinator keeps as an empty name where there is none.
+/// A name, or none where a coordinator keeps an empty one.
 fn or_none(name: Option<&Name>) -> Option<String> {
     name.filter(|name| !name.is_empty()).map(ToString::to_string)
 }

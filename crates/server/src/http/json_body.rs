@@ -17,7 +17,7 @@ use super::json_words::in_words;
 use super::media_type::{MediaType, of_body};
 use super::problem::{Kind, Problem};
 
-/// What a request's body says, with the room that the body takes.
+/// Reads a request's body, and keeps the room that the body takes.
 ///
 /// # Errors
 /// The body is no JSON or not the JSON it should be, has more than `bytes_max` bytes, or cannot be read (`body::read`).
@@ -41,7 +41,7 @@ pub(super) fn malformed_json(error: &serde_json::Error) -> Problem {
         .with("column", error.column())
 }
 
-/// What is written as an object, and not as an array of its members in their order: serde takes that for the same.
+/// A value written as an object, and not as an array of its members in their order: serde takes that for the same.
 #[derive(Debug)]
 pub(crate) struct Object<T>(pub(crate) T);
 
@@ -168,7 +168,7 @@ mod tests {
         for (text, word) in [
             ("[]", "no entry"),
             ("[1,2,3]", "2 entries"),
-            // What stands behind the limit is not looked at.
+            // Bytes behind the limit are not looked at.
             ("[1,2,3,", "2 entries"),
             ("{}", "an array of 1 to 2 items"),
         ] {

@@ -1,4 +1,5 @@
-//! What one client, and all together, may make the HTTP thread do. Fixed: nobody should have to tune them. Memory for
+//! Bounds on the work that one client, and all together, may give the HTTP thread. Fixed: nobody should have to tune them.
+//! Memory for
 //! bodies and answers is bounded by the configuration, as for Kafka's requests.
 
 use std::time::Duration;
@@ -22,37 +23,37 @@ pub(super) struct HttpLimits {
     pub(super) headers_max: usize,
     /// Bytes of a request's head: its first line and its header lines.
     pub(super) head_bytes_max: usize,
-    /// What is read of a connection and not yet understood. At least 8 KiB, says hyper.
+    /// Bytes of a connection that are read and not yet understood. At least 8 KiB, says hyper.
     pub(super) buffer_bytes_max: usize,
-    /// How long a head may take, or the pause before it.
+    /// The time that a head may take, or the pause before it.
     pub(super) head_wait: Duration,
     /// Bytes that a request may announce as its body where none is wanted; small ones are let pass unread.
     pub(super) unread_bytes_max: usize,
-    /// How long a body may take.
+    /// The time that a body may take.
     pub(super) body_wait: Duration,
-    /// How long answering a request may take, beside what its own waits are.
+    /// The time that answering a request may take, beside its own waits.
     pub(super) request_wait: Duration,
-    /// How long an append may take to be durable.
+    /// The time that an append may take to be durable.
     pub(super) append_wait: Duration,
-    /// How long a change of topics, or a trim, may take.
+    /// The time that a change of topics, or a trim, may take.
     pub(super) change_wait: Duration,
-    /// How long a read may wait for records.
+    /// The time that a read may wait for records.
     pub(super) read_wait_max: Duration,
-    /// How long a client may take for an answer, or a piece of a stream, beside what its bytes take at the least speed
+    /// The time that a client may take for an answer, or a piece of a stream, beside that of its bytes at the least speed
     /// allowed.
     pub(super) taken_wait: Duration,
     /// The least speed at which answers are taken.
     pub(super) taken_bytes_per_second_min: u64,
     /// A follower hears something at least this often.
     pub(super) heartbeat: Duration,
-    /// How long a stop waits for requests under way.
+    /// The time that a stop waits for requests under way.
     pub(super) grace: Duration,
-    /// How long accepting rests after it failed.
+    /// The time that accepting rests after it failed.
     pub(super) accept_rest: Duration,
 }
 
 impl HttpLimits {
-    /// How long a client may take for so many bytes of an answer.
+    /// The time that a client may take for this number of bytes of an answer.
     pub(super) fn taken_within(&self, bytes: usize) -> Duration {
         self.taken_wait + Duration::from_secs(bytes as u64 / self.taken_bytes_per_second_min)
     }

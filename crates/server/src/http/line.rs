@@ -1,4 +1,4 @@
-//! What the two sides of one HTTP connection know of each other: whoever serves it, and the answers on it.
+//! State that the two sides of one HTTP connection share: the task that serves it, and the answers on it.
 //!
 //! hyper waits without bound for a client that does not take its answer, and then asks the answer for nothing. So an
 //! answer that is not taken in time has the whole connection cut.
@@ -26,7 +26,7 @@ struct State {
     cut: Notify,
 }
 
-/// What is under way on a connection.
+/// The requests and answers under way on a connection.
 struct Load {
     /// Requests that are not answered yet, and answers that are not taken yet.
     under_way: usize,
@@ -51,7 +51,7 @@ impl Line {
         }
     }
 
-    /// Whether an answer without end is on it.
+    /// Says if an answer without end is on it.
     pub(super) fn follows(&self) -> bool {
         self.state.follows.load(Ordering::Relaxed)
     }

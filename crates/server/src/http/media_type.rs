@@ -92,7 +92,7 @@ impl Wish<'_> {
         }
     }
 
-    /// How specific the range is, and its weight, if it covers `name`.
+    /// The range's precision, and its weight, if it covers `name`.
     fn matches(&self, name: &str) -> Option<(u8, u32)> {
         let specific = match self.range.strip_suffix('*') {
             Some("*/") => 0,
@@ -121,7 +121,7 @@ pub(super) fn of_body(headers: &HeaderMap, taken: &[MediaType]) -> Result<MediaT
     }
     let claimed = headers.get(header::CONTENT_TYPE);
     let claimed = claimed.and_then(|value| value.to_str().ok()).unwrap_or_default();
-    // What follows the name, such as a charset, changes nothing: bytes are taken as they come.
+    // Parameters behind the name, such as a charset, change nothing: bytes are taken as they come.
     let name = claimed.split(';').next().unwrap_or_default().trim();
     let found = taken
         .iter()

@@ -63,7 +63,7 @@ fn describe_operation(operation: &Operation, app: &App) -> Value {
         .expect("every operation has answers");
     responses.remove("problems");
     for (status, response) in problem_responses(&kinds) {
-        // What says itself what it answers with this status (readiness) is not a problem.
+        // An operation that answers with this status itself (readiness) has no problem for it.
         responses.entry(status).or_insert(response);
     }
     described
@@ -103,7 +103,7 @@ fn path_parameters(path: &str) -> Vec<Value> {
         .collect()
 }
 
-/// How much an answer may hold is the node's own setting.
+/// Sets the most bytes of an answer, which is the node's own setting.
 fn set_bytes_max(parameters: &mut [Value], bytes_max: usize) {
     let of_bytes = |parameter: &&mut Value| parameter["name"] == "bytes";
     for parameter in parameters.iter_mut().filter(of_bytes) {
@@ -112,7 +112,7 @@ fn set_bytes_max(parameters: &mut [Value], bytes_max: usize) {
     }
 }
 
-/// What can happen to any request like this one.
+/// The problems that any request like this one can meet.
 fn usual_problems(operation: &Operation) -> Vec<Kind> {
     let mut kinds = vec![Kind::MalformedPath, Kind::BodyTooLarge, Kind::Unavailable];
     if operation.path.starts_with("/v1/") {

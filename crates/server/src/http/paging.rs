@@ -3,7 +3,7 @@
 use super::problem::Problem;
 use super::uri::Query;
 
-/// How many in one answer, unless asked otherwise, and the most.
+/// The number of entries in one answer, unless asked otherwise, and the most.
 const LIMIT: usize = 1_000;
 const LIMIT_MAX: usize = 10_000;
 
@@ -27,12 +27,12 @@ impl Paging {
         })
     }
 
-    /// Whether a name lies behind what was told before.
+    /// Says if a name lies behind those that were told before.
     pub(super) fn is_ahead(&self, name: &str) -> bool {
         self.after.as_deref().is_none_or(|after| name > after)
     }
 
-    /// How many to look for: one more than is told, to see whether there are more.
+    /// The number of entries to look for: one more than is told, to see if there are more.
     pub(super) fn wanted(&self) -> usize {
         self.limit + 1
     }
@@ -49,7 +49,7 @@ impl Paging {
         list
     }
 
-    /// What is told of those that were found, and the name with which to go on if there are more.
+    /// The found entries that are told, and the name with which to go on if there are more.
     pub(super) fn cut<T>(&self, mut found: Vec<T>, name: impl Fn(&T) -> &str) -> (Vec<T>, Option<String>) {
         let more = found.len() > self.limit;
         found.truncate(self.limit);
@@ -81,7 +81,7 @@ mod tests {
         assert_eq!(page("dbcae", 2, Some("d")), ("e".into(), None));
         assert_eq!(page("dbcae", 5, None), ("abcde".into(), None));
         assert_eq!(page("dbcae", 2, Some("e")), (String::new(), None));
-        // What is named need not be there.
+        // The named entry need not be there.
         assert_eq!(page("ac", 9, Some("b")), ("c".into(), None));
     }
 }

@@ -9,14 +9,14 @@ use serde_json::{Map, Value, json};
 
 /// The media type of a problem.
 pub(super) const MEDIA_TYPE: &str = "application/problem+json";
-/// What every problem's `type` begins with.
+/// The beginning of every problem's `type`.
 const TYPE_PREFIX: &str = "urn:ropewalk:problem:";
 /// Seconds after which what may pass by itself is worth another try.
 const RETRY_AFTER: &str = "1";
 
 macro_rules! kinds {
     ($($(#[$doc:meta])* $kind:ident = $slug:literal, $status:ident;)*) => {
-        /// What sort of refusal it is.
+        /// The sort of refusal.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
         pub(super) enum Kind {
             $($(#[$doc])* $kind,)*
@@ -157,7 +157,7 @@ impl IntoResponse for Problem {
             Kind::Busy | Kind::Unavailable => {
                 headers.insert(header::RETRY_AFTER, HeaderValue::from_static(RETRY_AFTER));
             }
-            // What is left of the body is not waited for.
+            // The rest of the body is not waited for.
             Kind::BodyTooLarge | Kind::BodyTooSlow => {
                 headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
             }

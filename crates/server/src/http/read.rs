@@ -32,14 +32,14 @@ use super::problem::{Kind, Problem};
 use super::uri::{Query, bad_parameter};
 use page::{Form, Memory, Page, Unpaged, make_page};
 
-/// What records can be given as.
+/// The forms that records can be given in.
 pub(super) const PRODUCES: &[MediaType] = &[MediaType::Json, MediaType::JsonLines, MediaType::EventStream];
 /// Records in one answer, unless asked otherwise, and the most.
 pub(super) const RECORDS: usize = 1_000;
 pub(super) const RECORDS_MAX: usize = 100_000;
 /// Bytes in one answer, unless asked otherwise.
 pub(super) const BYTES: usize = 1 << 20;
-/// How long finding the first offset and room for the answer may take.
+/// The time that finding the first offset and room for the answer may take.
 const ROOM_WAIT: Duration = Duration::from_secs(5);
 
 /// Where to begin.
@@ -106,7 +106,7 @@ impl Start {
     }
 }
 
-/// What one answer may hold, and how long to wait for the first record.
+/// Bounds on one answer, and the time to wait for the first record.
 #[derive(Debug, Clone, Copy)]
 struct Wish {
     start: Start,

@@ -31,7 +31,7 @@ impl From<AppendRefusal> for Problem {
             }
             AppendRefusal::OnlyCompacted => Kind::OnlyCompacted,
             AppendRefusal::Trim(TrimError::OutOfRange { .. }) => Kind::OffsetOutOfRange,
-            // What is appended here has no producer whose sequence could be wrong.
+            // A record appended here has no producer whose sequence could be wrong.
             AppendRefusal::Leader(_) => Kind::Unavailable,
             AppendRefusal::NotLeader
             | AppendRefusal::BecameCompacted
@@ -104,7 +104,7 @@ impl From<GroupError> for Problem {
             }
             GroupError::NonEmptyGroup { members } => problem(Kind::GroupNotEmpty).with("members", *members),
             GroupError::SubscribedToTopic { .. } => problem(Kind::GroupNotEmpty),
-            // Whoever asks here is no member, which matters only while there are some.
+            // A client here is no member, which matters only while there are some.
             GroupError::UnknownMember { .. }
             | GroupError::RebalanceInProgress
             | GroupError::IllegalGeneration { .. } => Problem::new(

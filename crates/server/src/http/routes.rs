@@ -24,11 +24,11 @@ use super::{App, append, body, configs, groups, observe, openapi, read, status, 
 pub(super) struct Operation {
     pub(super) method: Method,
     pub(super) path: &'static str,
-    /// What its answers can be, the usual one first; empty if they have no body.
+    /// The forms of its answers, the usual one first; empty if they have no body.
     pub(super) produces: &'static [MediaType],
-    /// What its body can be; empty if it wants none.
+    /// The forms of its body; empty if it wants none.
     pub(super) takes: &'static [MediaType],
-    /// How long it may take in all.
+    /// The time that it may take in all.
     pub(super) wait: fn(&HttpLimits) -> Duration,
     pub(super) answer: fn() -> MethodRouter<Arc<App>>,
     /// Its OpenAPI operation object, but for what this table says.
@@ -352,7 +352,7 @@ async fn wrong_method(method: Method, uri: Uri) -> Problem {
     Problem::new(Kind::MethodNotAllowed, detail).allowing(&methods)
 }
 
-/// Whether a path is one of those that a template stands for.
+/// Says if a path is one of those that a template stands for.
 fn is_at(template: &str, path: &str) -> bool {
     let (mut template, mut path) = (template.split('/'), path.split('/'));
     loop {

@@ -1,4 +1,4 @@
-//! What the node says of itself: to orchestrators (health, readiness), to Prometheus, and to people (status). All of it
+//! The node's reports on itself: to orchestrators (health, readiness), to Prometheus, and to people (status). All of it
 //! comes from one snapshot of the node, and none of it waits for a core that hangs.
 
 use std::sync::Arc;
@@ -23,12 +23,12 @@ struct Status {
     reasons: Vec<String>,
 }
 
-/// Whether the process lives: every core answers. An orchestrator restarts a node that is not healthy.
+/// Says if the process lives: every core answers. An orchestrator restarts a node that is not healthy.
 pub(super) async fn health(State(app): State<Arc<App>>) -> Response {
     answer("ok", "failing", app.gatherer.gather().await.ailments())
 }
 
-/// Whether the node serves in full. A load balancer looks elsewhere while it does not; a restart need not help.
+/// Says if the node serves in full. A load balancer looks elsewhere while it does not; a restart need not help.
 pub(super) async fn ready(State(app): State<Arc<App>>) -> Response {
     answer("ready", "not ready", app.gatherer.gather().await.hindrances())
 }
@@ -38,7 +38,7 @@ fn answer(well: &'static str, unwell: &'static str, reasons: Vec<String>) -> Res
         true => (StatusCode::OK, well),
         false => (StatusCode::SERVICE_UNAVAILABLE, unwell),
     };
-    // What was true a moment ago must not be told again by a cache in between.
+    // A cache in between must not repeat what was true a moment ago.
     (
         code,
         [(header::CACHE_CONTROL, "no-store")],

@@ -33,7 +33,7 @@ use super::problem::{Kind, Problem};
 use super::refusal::change_problem;
 use super::uri::Query;
 
-/// What a description of a new topic may have: in bytes, and in configs.
+/// Bounds of the description of a new topic: in bytes, and in configs.
 const BODY_BYTES_MAX: usize = 64 << 10;
 const CONFIGS_MAX: usize = 256;
 /// Topics and partitions that are looked up before others have their turn.
@@ -59,7 +59,7 @@ impl Listed {
             name: topic.name.to_string(),
             id: topic.id.to_string(),
             partitions: topic.partition_count(),
-            // What is promised of appended records is shown wherever the topic is.
+            // The promise for appended records is shown wherever the topic is.
             durability: match topic_settings(metadata, topic).durability {
                 Durability::Flushed => "fsync",
                 Durability::Memory => "memory",
@@ -110,7 +110,7 @@ async fn look_up(core: Rc<Core>, paging: Paging) -> Vec<Listed> {
     }
 }
 
-/// What a client says of a topic that it wants.
+/// A client's description of a topic that it wants.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Wanted {
@@ -256,7 +256,7 @@ impl DescribedPartition {
     }
 }
 
-/// What a client wants changed of a topic.
+/// The changes of a topic that a client wants.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct WantedPartitions {

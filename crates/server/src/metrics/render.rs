@@ -14,7 +14,7 @@ use super::table::{
     OF_TOPIC, Value,
 };
 
-/// What every metric's name begins with.
+/// The beginning of every metric's name.
 pub(super) const PREFIX: &str = "ropewalk";
 
 /// The core, journal, config, API, error, group or topic that a value is about; none for the whole node.

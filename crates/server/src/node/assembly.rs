@@ -68,7 +68,7 @@ pub struct Assembled {
     pub(super) facts: NodeFacts,
 }
 
-/// How a living node is reached and told to stop.
+/// The handle by which a living node is reached and told to stop.
 pub struct Handle {
     facts: NodeFacts,
     draining: Arc<Semaphore>,
@@ -313,7 +313,7 @@ async fn open_partitions(core: &Rc<Core>, facts: &NodeFacts, address: Address) -
     tokio::select! {
         biased;
         journaled = journaling => journaled.expect("journaling a start does not panic"),
-        // What is stored can be read all the same, and appends begin as soon as there is room.
+        // Stored records can be read all the same, and appends begin as soon as there is room.
         () = core.shard(0).until_starved() => {
             tracing::warn!("this start cannot be journaled yet: appends are refused until there is room on the disk");
             Ok(())

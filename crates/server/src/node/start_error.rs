@@ -30,7 +30,7 @@ pub enum StartError {
         address: String,
         /// The configuration key that chose it.
         key: &'static str,
-        /// What the system said.
+        /// The system's error.
         error: io::Error,
     },
     /// Stored data cannot be opened.
@@ -49,7 +49,7 @@ fn flag_of(key: &str) -> &'static str {
     }
 }
 
-/// What a data directory's error means for the start.
+/// The start error for a data directory's.
 pub(super) fn of_directory(directory: String, error: io::Error) -> StartError {
     match error.kind() {
         // A file stands there, or on the way there.

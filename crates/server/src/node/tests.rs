@@ -1,4 +1,4 @@
-//! What only the inside of a node can bring about: a core that dies, a topic of its own that was made otherwise.
+//! Events that only the inside of a node can bring about: a core that dies, a topic of its own that was made otherwise.
 
 use std::task::Poll;
 use std::time::Duration;
@@ -113,7 +113,7 @@ fn change(node: &Node, plan: impl FnOnce(&Metadata) -> Result<Command, PlanError
     assert_eq!(wait(made), Ok(true));
 }
 
-/// What the partitions of the groups' topic promise.
+/// The durability of the partitions of the groups' topic.
 fn durabilities(node: &Node) -> Vec<Durability> {
     let of_core = |core| {
         let found = node.handle.mailboxes().call(core, |core| async move {
@@ -132,7 +132,7 @@ fn durabilities(node: &Node) -> Vec<Durability> {
     (0..2).flat_map(of_core).collect()
 }
 
-/// What clients are told of one config of the groups' topic.
+/// The value that clients are told of one config of the groups' topic.
 fn told(node: &Node, config: &'static str) -> String {
     let request = DescribeConfigsRequest {
         resources: vec![DescribeConfigsResource {
@@ -248,7 +248,7 @@ fn a_question_ends_with_its_call_and_a_change_goes_on() {
         wakes.notified().await;
         release.send("change").expect("waited for");
     }));
-    // What nobody waits for when the core comes to it is not begun.
+    // A request that nobody waits for when the core comes to it is not begun.
     let (hold, held) = mpsc::channel::<()>();
     node.handle
         .mailboxes()

@@ -37,7 +37,7 @@ fn bodies_that_stay_half_sent_take_no_more_than_their_budget() {
         }
         is_refused
     });
-    // What is small is never in the way of that.
+    // A small append is never in the way of that.
     assert_eq!(http.post(RECORDS, "text/plain", "small").status, 200);
     drop(hanging);
     eventually(
@@ -71,7 +71,7 @@ fn while_an_answer_that_nobody_takes_has_all_room_others_are_told_so() {
     let (_node, http, untaken) = without_room();
     let refused = http.get(&format!("{RECORDS}?offset=1&bytes=1000"));
     expect(&refused, 503, "busy", "limits.answer_bytes_per_core");
-    // What is small, or no answer of this sort, needs none.
+    // A small answer, or one that is not made of records, needs none.
     assert_eq!(http.get("/health").status, 200);
     assert_eq!(http.get("/v1/topics").status, 200);
     assert_eq!(http.post(RECORDS, "text/plain", "another").status, 200);
@@ -83,7 +83,7 @@ fn while_an_answer_that_nobody_takes_has_all_room_others_are_told_so() {
 fn what_is_refused_for_want_of_room_for_its_answer_is_not_done() {
     const PARTITIONS: i32 = 1_500;
     let (_node, http, untaken) = without_room();
-    // What has been done is told in any case.
+    // A change that has been made is told in any case.
     http.create("many", PARTITIONS);
     let described = http.get("/v1/topics/many");
     expect(&described, 503, "busy", "limits.answer_bytes_per_core");

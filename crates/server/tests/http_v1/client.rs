@@ -208,7 +208,7 @@ fn connect(address: SocketAddr) -> TcpStream {
 /// Sends all and reads until the node closes the connection.
 fn exchange(address: SocketAddr, bytes: &[u8]) -> Answer {
     let mut stream = connect(address);
-    // Who is refused early may find the connection closed before all is sent; the answer is there to be read.
+    // A request that is refused early may find the connection closed before all is sent; the answer is there to be read.
     let _ = stream.write_all(bytes);
     let mut reader = BufReader::new(stream);
     let head = read_head(&mut reader);
@@ -267,7 +267,7 @@ pub(crate) struct Events {
     text: String,
     /// Of the text, in bytes.
     taken: usize,
-    /// How many have come.
+    /// The number that have come.
     pub(crate) pieces: usize,
     ended: bool,
 }
@@ -310,7 +310,7 @@ impl Events {
         }
     }
 
-    /// Whether the node has closed the connection without ending the stream.
+    /// Says if the node has closed the connection without ending the stream.
     pub(crate) fn is_cut(&mut self) -> bool {
         let mut rest = Vec::new();
         match self.reader.read_to_end(&mut rest) {

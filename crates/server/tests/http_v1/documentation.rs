@@ -7,7 +7,7 @@ use crate::support::TestNode;
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/http.md");
 /// The address that the page uses.
 const ADDRESS: &str = "localhost:8092";
-/// How curl ends when `--max-time` ends it.
+/// The exit code of curl when `--max-time` ends it.
 const TIMED_OUT: i32 = 28;
 
 /// A command of the page, and what it prints.
@@ -39,7 +39,7 @@ fn examples(page: &str) -> Vec<Example> {
     examples
 }
 
-/// Whether a line is one that the page shows.
+/// Says if a line is one that the page shows.
 fn is_like(line: &str, shown: &str) -> bool {
     let mut parts = shown.split('…');
     let Some(mut rest) = line.strip_prefix(parts.next().unwrap_or_default()) else {

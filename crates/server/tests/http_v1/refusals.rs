@@ -1,4 +1,4 @@
-//! What nobody should send: each is refused for what it is, in words that help, and none harms the node.
+//! Requests that nobody should send: each is refused for its fault, in words that help, and none harms the node.
 
 use std::io::{Read, Write};
 

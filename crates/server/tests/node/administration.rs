@@ -1,4 +1,4 @@
-//! What a node tells of itself and its partitions: cluster, directory, producers, quorum, elections.
+//! The node's reports on itself and its partitions: cluster, directory, producers, quorum, elections.
 
 use kafka_wire::describe_log_dirs::DescribableLogDirTopic;
 use kafka_wire::elect_leaders::TopicPartitions;
@@ -78,7 +78,7 @@ fn what_clients_may_do_is_told_to_who_asks() {
         let told = wire.call(1, &request);
         assert_eq!(told.cluster_authorized_operations, expected);
     }
-    // Whoever asks for this has asked for that, too.
+    // A client that asks for this has asked for that, too.
     let all = DescribeTopicPartitionsRequest::default();
     assert_eq!(wire.call(0, &all).topics[0].topic_authorized_operations, ON_TOPIC);
 }

@@ -1,4 +1,4 @@
-//! What these tests ask about topics again and again. What they ask about configs has a file of its own.
+//! Questions about topics that these tests ask again and again. Those about configs have a file of their own.
 
 pub(crate) mod configs;
 
@@ -13,7 +13,7 @@ use kafka_wire::{
 
 use crate::support::Wire;
 
-// What ListOffsets takes for a timestamp.
+// The numbers that ListOffsets takes for a timestamp.
 pub(crate) const LATEST: i64 = -1;
 pub(crate) const EARLIEST: i64 = -2;
 pub(crate) const NEWEST: i64 = -3;

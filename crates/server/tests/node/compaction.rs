@@ -43,14 +43,14 @@ fn keyed_batch(
     builder.build()
 }
 
-/// What no compression makes small.
+/// A text that no compression makes small.
 fn value(round: usize, key: usize) -> String {
     let mut random = platform::random::SeededRandom::new((round * 1_000 + key) as u64);
     let digits = (0..700).map(|_| format!("{:016x}", random.next_u64()));
     format!("{round} {}", digits.collect::<String>())
 }
 
-/// What each round appends to: key and value of each record. From the middle on, one key is gone.
+/// The records that each round appends: key and value. From the middle on, one key is gone.
 fn round_of(round: usize) -> Vec<(String, Option<String>)> {
     let record = |key| {
         let is_gone = key == 7 && round >= ROUNDS / 2;
@@ -166,7 +166,7 @@ fn the_latest_record_of_each_key_stays_over_restarts_and_producers_are_recognise
     let batches: Vec<Bytes> = (0..ROUNDS)
         .map(|round| append_round(&mut wire, round, began_ms))
         .collect();
-    // What is complete is compacted, what is open is not.
+    // A complete segment is compacted, an open one is not.
     let mut left = usize::MAX;
     for _ in 0..1_000 {
         left = check_rounds(&mut wire, began_ms);

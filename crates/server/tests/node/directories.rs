@@ -1,4 +1,4 @@
-//! Whose directory is it? A node that is not sure does not start, and changes nothing.
+//! Data directories of doubtful owners: a node that is not sure does not start, and changes nothing.
 
 use std::collections::BTreeMap;
 use std::fs;

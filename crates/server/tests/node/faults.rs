@@ -33,7 +33,7 @@ fn trim_code(wire: &mut Wire, index: i32, offset: i64, timeout_ms: i32) -> i16 {
     response.topics[0].partitions[0].error_code
 }
 
-/// What every sort of change of topic "orders" is answered: creation of another, widening, deletion, trim.
+/// The answers to every sort of change of topic "orders": creation of another, widening, deletion, trim.
 fn changes(wire: &mut Wire, timeout_ms: i32) -> [i16; 4] {
     [
         wire.call(7, &creation("more", timeout_ms)).topics[0].error_code,
@@ -103,7 +103,7 @@ fn changes_that_take_too_long_are_answered_in_time_and_may_still_be_made() {
     assert_eq!(topics(&mut wire), ["orders"]);
     assert_eq!(wire.read_all("orders", 0, 1).len(), 1);
     drop(held_up);
-    // Whoever does not know what became of a change looks. Each was under way, in order: the deletion was the last.
+    // A client that does not know the outcome of a change looks. Each was under way, in order: the deletion was the last.
     eventually("all changes are made", || topics(&mut wire) == ["more"]);
     wire.create_topic("orders", 1, &[]);
     assert!(wire.read_all("orders", 0, 0).is_empty());

@@ -1,4 +1,4 @@
-//! What a Fetch is answered where it cannot have all that it wants: too little room, partitions that are not there, an epoch
+//! Answers to a Fetch that cannot have all that it wants: too little room, partitions that are not there, an epoch
 //! that is over.
 
 use kafka_wire::fetch::FetchPartition;

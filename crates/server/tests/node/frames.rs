@@ -14,7 +14,7 @@ use platform::random::SeededRandom;
 use crate::ask::named;
 use crate::support::{TestNode, Wire, batch, eventually, fetch_request, now_ms, produce_request};
 
-/// What every other client must still get.
+/// Checks that every other client is still served.
 fn is_served(node: &TestNode) {
     let response = node.connect().call(3, &ApiVersionsRequest::default());
     assert_eq!(response.error_code, 0, "others are served as before");
@@ -439,7 +439,7 @@ fn patient_fetch(wire: &mut Wire, min_bytes: i32) -> Vec<u8> {
     wire.frame(12, &request)
 }
 
-/// What follows a request in its frame is not looked at, but takes room: here all there is.
+/// Bytes that follow a request in its frame are not looked at, but take room: here all there is.
 fn made_large(mut frame: Vec<u8>) -> Vec<u8> {
     let size = 1i32 << 20;
     frame.resize(4 + size as usize, 0);

@@ -9,7 +9,7 @@ use crate::support::{TestNode, Wire, batch, now_ms, produce_request};
 
 const CONFIG: &str = "min.insync.replicas";
 
-/// What a producer that waits for so many is told.
+/// The answer to a producer that waits for this number of replicas.
 fn produce(wire: &mut Wire, topic: &str, acks: i16) -> (ErrorCode, String) {
     let request = produce_request(topic, 0, batch(&[(now_ms(), "x")]), acks);
     let told = wire.call(9, &request).responses.remove(0);
@@ -38,7 +38,7 @@ fn who_waits_for_more_replicas_than_there_are_waits_for_those_that_there_are() {
         assert_eq!(wire.read_all(topic, 0, 0).len(), 3, "{topic}");
     }
 
-    // What is wanted stays, for when there are more.
+    // The config stays, for when there are more.
     let node = node.kill_and_restart();
     let mut wire = node.connect();
     for (topic, wanted) in [("orders", "2"), ("events", "3")] {

@@ -12,7 +12,7 @@ use crate::ask::{code, named};
 use crate::groups::{GROUPS, ORDERS, commit, committed, find_coordinator};
 use crate::support::{TestNode, Wire, creatable};
 
-/// What it is answered that the topic shall have these configs and no others.
+/// The answer to a request that the topic shall have these configs and no others.
 fn replace(wire: &mut Wire, configs: &[(&str, &str)]) -> ErrorCode {
     let configs: Vec<_> = configs
         .iter()
@@ -22,7 +22,7 @@ fn replace(wire: &mut Wire, configs: &[(&str, &str)]) -> ErrorCode {
     code(told.responses[0].error_code)
 }
 
-/// What is set for the topic itself.
+/// The configs set for the topic itself.
 fn own_configs(wire: &mut Wire) -> Vec<(String, String)> {
     let configs = described(wire, TOPIC, GROUPS);
     let own = configs.iter().filter(|config| config.config_source == 1);
@@ -105,7 +105,7 @@ fn about_partitions(name: &str) -> DescribeTopicPartitionsRequest {
     }
 }
 
-/// Whether a topic is internal by Metadata and by DescribeTopicPartitions.
+/// Says if a topic is internal, by Metadata and by DescribeTopicPartitions.
 fn internal(wire: &mut Wire, name: &str) -> [bool; 2] {
     [
         wire.call(12, &named(&[name])).topics[0].is_internal,
@@ -113,7 +113,7 @@ fn internal(wire: &mut Wire, name: &str) -> [bool; 2] {
     ]
 }
 
-/// What Metadata, DescribeTopicPartitions and DescribeProducers tell of a topic.
+/// The errors of Metadata, DescribeTopicPartitions and DescribeProducers for a topic.
 fn looked_up(wire: &mut Wire, name: &str) -> [ErrorCode; 3] {
     let producers = DescribeProducersRequest {
         topics: vec![describe_producers::TopicRequest {
@@ -161,7 +161,7 @@ fn what_the_node_keeps_for_itself_is_told_to_be_internal() {
     find_coordinator(&mut wire);
     assert_eq!(internal(&mut wire, GROUPS), [true; 2]);
     assert_eq!(internal(&mut wire, "orders"), [false; 2]);
-    // Whoever wants to make it is told that it is there.
+    // A client that wants to make it is told that it is there.
     let request = CreateTopicsRequest {
         topics: vec![creatable(GROUPS, 1)],
         ..CreateTopicsRequest::default()

@@ -1,4 +1,4 @@
-//! What the node counts as the time of an answer: which requests, and once each.
+//! The times of answers that the node counts: of which requests, and once each.
 
 use kafka_wire::fetch::FetchRequest;
 use kafka_wire::{ErrorCode, ProduceRequest};

@@ -1,4 +1,4 @@
-//! What a node says of itself while it drains.
+//! A node's reports on itself while it drains.
 
 use std::thread;
 
@@ -22,7 +22,7 @@ fn a_draining_node_says_so_while_it_still_answers() {
     let request = produce_request("orders", 0, batch(&[(now_ms(), "under way")]), -1);
     let frame = wire.frame(9, &request);
     wire.send(&frame);
-    // What was not read before the drain begins is not answered.
+    // A request that was not read before the drain begins is not answered.
     eventually("the request has been read", || {
         http_get(http, "/metrics").contains("\nropewalk_requests_total{core=\"0\"} 2\n")
     });

@@ -87,7 +87,7 @@ fn who_wants_much_does_not_wait_where_one_file_ends_and_the_next_begins() {
     let node = start();
     let mut wire = node.connect();
     let mut from = 0;
-    // What is left at the very end is less than a megabyte.
+    // Less than a megabyte is left at the very end.
     while from < BATCHES - 4 {
         let found = records_of(&fetch_much(&mut wire, from, 1_000_000, FETCH_BYTES));
         assert_eq!(found.first().map(|record| record.offset.0), Some(from));

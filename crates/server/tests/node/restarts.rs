@@ -1,4 +1,4 @@
-//! What was answered is there after the node comes back, however it went.
+//! Answered appends are there after the node comes back, however it went.
 
 use crate::ask::configs::{TOPIC, told};
 use crate::ask::{deletion, look_at_all};

@@ -1,4 +1,4 @@
-//! What has outlived its topic's retention goes, and nothing else does.
+//! Records that have outlived their topic's retention go, and no others do.
 
 use kafka_wire::ErrorCode;
 

@@ -6,7 +6,7 @@ use kafka_wire::{FetchRequest, MetadataRequest};
 use crate::ask::named;
 use crate::support::{TestNode, Wire, batch, eventually, fetch_request, now_ms, records_of};
 
-/// What answers may hold where that matters.
+/// Bytes that answers may hold where that matters.
 const LIMIT_BYTES: u64 = 2 << 20;
 /// Little more than one batch takes, with everything around it.
 const BATCH_BYTES: u64 = 260 << 10;
@@ -64,7 +64,7 @@ fn readers_that_take_nothing_are_bounded_and_others_get_their_records() {
             !records_of(&response.responses[0].partitions[0]).is_empty()
         });
     }
-    // What they leave is scarce until the first of them is.
+    // The room that they leave is scarce until the first of them is cut off.
     eventually("one of them is cut off", || {
         node.metric("ropewalk_connections_cut_off_total") > 0
     });

@@ -393,7 +393,7 @@ fn the_batches_of_a_request_are_decompressed_to_so_much_together() {
     let too_large = ErrorCode::MessageTooLarge.code();
     assert!((1..BATCHES / 2).contains(&taken), "{codes:?}");
     assert!(codes[taken..].iter().all(|code| *code == too_large), "{codes:?}");
-    // What nobody made for this is taken, however many batches it is.
+    // Batches that nobody made for this are taken, however many they are.
     let words: Vec<String> = (0..2_000)
         .map(|number| format!("{number} of many lines"))
         .collect();

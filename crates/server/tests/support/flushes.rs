@@ -13,10 +13,10 @@ use platform::disk::{Applied, Call, FaultKind, OperationKind, SimulatedDisk};
 /// EIO, as errno(3) numbers it.
 const INPUT_OUTPUT_ERROR: i32 = 5;
 
-/// What every durable write takes at least.
+/// The least time that every durable write takes.
 const SLOWNESS: Duration = Duration::from_millis(5);
 
-/// What becomes of a durable write.
+/// The fate of a durable write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Done,

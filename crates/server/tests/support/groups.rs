@@ -1,4 +1,4 @@
-//! What members of groups ask a coordinator, as every version has it; who wants more says it with a change.
+//! Requests of members of groups to a coordinator, as every version has them; a test that wants more says it with a change.
 
 use bytes::Bytes;
 use kafka_wire::join_group::JoinGroupRequestProtocol;

@@ -9,7 +9,7 @@ const BOUNDS: [f64; 19] = [
 ];
 const METRIC: &str = "ropewalk_produce_latency_seconds";
 
-/// What a node tells of these times on one core.
+/// A node's metrics for these times on one core.
 fn told(core: u32, seconds: &[f64]) -> String {
     let bounds = BOUNDS.iter().copied().chain([f64::INFINITY]);
     let line = |bound: f64| {
@@ -131,7 +131,7 @@ fn a_node_that_started_again_and_a_core_that_was_silent_mislead_nobody() {
     let before = told(0, &[0.7; 50]);
     let started_again = told(0, &[3e-4; 4]);
     assert_eq!(grown(&before, &started_again).count(), 4);
-    // What core 1 did before it fell silent is not of this interval.
+    // Samples of core 1 from before it fell silent are not of this interval.
     let awake_again = told(0, &[0.7; 51]) + &told(1, &[3e-5; 1_000]);
     assert_eq!(grown(&before, &awake_again).count(), 1);
 }

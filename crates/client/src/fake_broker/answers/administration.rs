@@ -1,4 +1,4 @@
-//! What the broker in memory answers about topics and configs, and to producers that want an identity.
+//! Answers of the broker in memory about topics and configs, and to producers that want an identity.
 
 use kafka_wire::create_topics::CreatableTopicResult;
 use kafka_wire::delete_topics::DeletableTopicResult;

@@ -1,4 +1,4 @@
-//! What the broker in memory answers about groups. It coordinates them all, and none has members.
+//! Answers of the broker in memory about groups. It coordinates them all, and none has members.
 
 use kafka_wire::delete_groups::DeletableGroupResult;
 use kafka_wire::find_coordinator::Coordinator;

@@ -1,9 +1,9 @@
 //! Room for answers that say all there is about groups: as long as what was stored, however short the request.
 //!
-//! What may be long is asked of coordinators one at a time on a core. What one has found is not counted yet, but mostly shares
-//! what it keeps; room in the core's answer budget is taken before any of it is copied for the wire. Who finds none lets go of
-//! what was found, waits without holding any room, and asks again. An answer that has begun never waits: what does not fit any
-//! more is refused with an error at which clients ask again.
+//! Answers that may be long are asked of coordinators one at a time on a core. What a coordinator has found is not counted yet,
+//! but mostly shares memory with its groups; room in the core's answer budget is taken before any of it is copied for the wire.
+//! A request that finds none lets go of what was found, waits without holding any room, and asks again. An answer that has
+//! begun never waits: entries that do not fit any more are refused with an error at which clients ask again.
 
 use std::rc::Rc;
 
@@ -18,17 +18,17 @@ use crate::core::Core;
 /// wait for those that take their records too slowly.
 pub(super) const SMALL_BYTES: usize = 64 << 10;
 
-/// How much a request asks for.
+/// The length of the answer that a request asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Asked {
-    /// What is found takes little, so that it is found beside others.
+    /// The answer takes little, so that it is found beside others.
     Little,
     /// Nobody knows how much is found, and one at a time finds it.
     Much,
 }
 
-/// What one answer takes while it is made. Held until the response is there; whoever writes it holds what its frame takes
-/// from then on, and nothing comes between.
+/// The room of one answer while it is made. Held until the response is there; from then on the connection holds the room of its
+/// frame, and nothing comes between.
 pub(super) struct AnswerRoom {
     budget: Rc<AnswerBudget>,
     held: Held,

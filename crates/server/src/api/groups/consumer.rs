@@ -15,7 +15,7 @@ use crate::core::Core;
 /// From this version on the client makes its member's id itself (KIP-1082).
 const FIRST_WITH_OWN_ID: i16 = 1;
 
-/// What a topic and a partition take as they are told and in the frame.
+/// Bytes that a topic and a partition take as they are told and in the frame.
 const TOPIC_BYTES: usize = 64;
 const INDEX_BYTES: usize = 8;
 

@@ -30,14 +30,15 @@ use crate::core::Core;
 /// Before this version a group that is not there is shown as dead, without an error.
 const FIRST_WITH_UNKNOWN_GROUPS: i16 = 6;
 
-/// How ConsumerGroupDescribe calls a member that speaks the classic protocol, and one that speaks the consumer protocol.
+/// The numbers of ConsumerGroupDescribe for a member that speaks the classic protocol, and for one that speaks the consumer
+/// protocol.
 const CLASSIC_MEMBER: i8 = 0;
 const CONSUMER_MEMBER: i8 = 1;
 
 /// Groups and members that are told before others have their turn.
 const GROUPS_IN_ONE_TURN: usize = 1_000;
 
-/// What these take beside their texts and bytes: as they were found, as they are told, and in the frame.
+/// Bytes that these take beside their texts and bytes: as they were found, as they are told, and in the frame.
 const MEMBER_BYTES: usize = 512;
 const TOPIC_BYTES: usize = 128;
 const INDEX_BYTES: usize = 12;
@@ -95,7 +96,7 @@ async fn describe_group(
     }
 }
 
-/// What telling a group takes: texts once as such and once in the frame, bytes at most there.
+/// Bytes that a described group takes: texts once as such and once in the frame, bytes at most there.
 fn classic_bytes(described: &DescribedClassic) -> usize {
     let of_member = |member: &groups::DescribedClassicMember| {
         let texts = [
@@ -187,7 +188,7 @@ async fn describe_consumer_group(
     }
 }
 
-/// What telling a group takes.
+/// Bytes that a described group takes.
 fn consumer_bytes(described: &DescribedConsumer) -> usize {
     let of_topic =
         |topic: &NamedPartitions| TOPIC_BYTES + twice([&topic.topic]) + topic.partitions.len() * INDEX_BYTES;
@@ -318,7 +319,7 @@ fn told_list(found: &[groups::ListedGroup]) -> ListGroupsResponse {
     }
 }
 
-/// What telling a list takes.
+/// Bytes that a list of groups takes.
 fn listed_bytes(found: &[groups::ListedGroup]) -> usize {
     let of_group = |group: &groups::ListedGroup| LISTED_BYTES + twice([&group.group, &group.protocol_type]);
     found.iter().map(of_group).sum()

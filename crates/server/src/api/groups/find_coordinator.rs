@@ -8,7 +8,7 @@ use kafka_wire::{ErrorCode, FindCoordinatorRequest, FindCoordinatorResponse, Tex
 use super::super::Envelope;
 use crate::core::Core;
 
-/// What `key_type` says that a key names.
+/// The numbers of `key_type` for a group and for a transaction.
 const GROUP: i8 = 0;
 const TRANSACTION: i8 = 1;
 

@@ -19,7 +19,7 @@ pub(in crate::api) use fetch::{fetched_bytes, offset_fetch};
 const FIRST_WITH_TOPIC_IDS: i16 = 10;
 const FIRST_WITH_MEMBER_EPOCHS: i16 = 9;
 
-/// What became of partitions, in the order asked; or one refusal for all of them.
+/// The outcomes of partitions, in the order asked; or one refusal for all of them.
 struct Outcomes {
     each: std::vec::IntoIter<PartitionOutcome>,
     all: Option<i16>,

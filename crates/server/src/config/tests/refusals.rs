@@ -1,4 +1,4 @@
-//! How a configuration is refused: with the key, the value, what is expected, and where it came from.
+//! Refusals of configurations: with the key, the value, the values that are expected, and the source.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Who takes an answer fast enough, and who is cut off when. Time stands still but for what is waited for.
+//! Clients that take an answer fast enough, and those that are cut off, and when. Time stands still but for what is waited for.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -23,7 +23,7 @@ use crate::connection::in_flight::{InFlight, Wish};
 
 const MIB: usize = 1 << 20;
 const SECOND: Duration = Duration::from_secs(1);
-/// What lies between the writer and the reader.
+/// Bytes that fit between the writer and the reader.
 const PIPE_BYTES: usize = 1 << 10;
 
 /// An answer of several chunks.
@@ -166,7 +166,7 @@ fn answer(number: u8, bytes: usize) -> Ready {
     }
 }
 
-/// What goes out with the first answer, and how many of those behind it were begun.
+/// The bytes that go out with the first answer, and the number of answers behind it that were begun.
 fn gathered(first: Ready, behind: Vec<Working>) -> (Vec<u8>, Option<Working>, usize) {
     let (mut first, mut behind) = (first, VecDeque::from(behind));
     let next = gather(&mut first, || behind.pop_front());

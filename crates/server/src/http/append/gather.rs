@@ -19,7 +19,7 @@ use super::super::json_words::in_words;
 use super::super::media_type::MediaType;
 use super::super::problem::{Kind, Problem};
 
-/// How a body is to be understood.
+/// The reading of a body.
 #[derive(Debug, Clone)]
 pub(super) struct Form {
     pub(super) media_type: MediaType,

@@ -15,7 +15,7 @@ use crate::mailbox::Stopping;
 use super::super::App;
 use super::super::paging::Paging;
 
-/// How long a coordinator may read its log while somebody waits, and the pause before it is asked again.
+/// The time that a coordinator may read its log while somebody waits, and the pause before it is asked again.
 const LOADING_WAIT: Duration = Duration::from_secs(5);
 const LOADING_REST: Duration = Duration::from_millis(20);
 
@@ -76,7 +76,7 @@ pub(super) async fn describe(app: &App, group: &Name) -> Result<DescribedGroup, 
     ask(app, consumer).await.map(DescribedGroup::Consumer)
 }
 
-/// What a group has committed: of these topics, or of all. A group that is not there has committed nothing.
+/// The offsets that a group has committed: of these topics, or of all. A group that is not there has committed nothing.
 pub(super) async fn fetch_offsets(
     app: &App,
     group: &Name,
@@ -163,7 +163,8 @@ mod tests {
 
     use super::*;
 
-    /// How often a coordinator is asked that says `first` so many times and then something else, and what it says last.
+    /// Asks a coordinator that says `first` this number of times and then something else; returns the number of questions, and
+    /// its last answer.
     fn ask_until(first: &GroupError, times: u32) -> (u32, Result<(), GroupRefusal>) {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_time()
@@ -188,7 +189,7 @@ mod tests {
         assert_eq!(answer, Err(GroupRefusal::Group(GroupError::Loading)));
         let most = LOADING_WAIT.as_millis() / LOADING_REST.as_millis() + 1;
         assert!(u128::from(asked) <= most, "{asked}");
-        // Whether anything was done is not known of any other refusal.
+        // Of any other refusal it is not known whether something was done.
         let refused = GroupError::NotPersisted;
         assert_eq!(
             ask_until(&refused, 3),

@@ -27,7 +27,7 @@ struct Group {
     kind: &'static str,
     state: &'static str,
     protocol_type: Option<String>,
-    /// How partitions are assigned: the protocol that the members chose, or the node's assignor.
+    /// The way in which partitions are assigned: the protocol that the members chose, or the node's assignor.
     protocol: Option<String>,
     /// Of a classic group its generation.
     epoch: i32,

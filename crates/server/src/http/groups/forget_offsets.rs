@@ -12,7 +12,7 @@ use super::super::problem::Problem;
 use super::super::uri::{Query, bad_parameter};
 use super::{coordinator, in_time};
 
-/// What is gone.
+/// The offsets that are gone.
 #[derive(Debug, Serialize)]
 pub(in super::super) struct ForgottenOffsets {
     topic: String,

@@ -68,7 +68,7 @@ pub(super) fn of_consumer(group: &DescribedConsumer) -> Vec<Member> {
     group.members.iter().take(MEMBERS_MAX).map(told).collect()
 }
 
-/// What a leader gave a member; nothing if that is no assignment, or names a partition that no topic can have.
+/// The assignment that a leader gave a member; nothing if it is none, or names a partition that no topic can have.
 fn read_assignment(bytes: &[u8]) -> Option<Vec<Assigned>> {
     let topics = named_assignment(bytes)?.into_iter();
     let assigned = topics.map(|(topic, partitions)| {
@@ -81,7 +81,7 @@ fn read_assignment(bytes: &[u8]) -> Option<Vec<Assigned>> {
     assigned.collect()
 }
 
-/// What may still be told of assignments.
+/// The bytes of assignments that may still be told.
 struct Allowance {
     left: usize,
 }

@@ -1,4 +1,4 @@
-//! How far a group is: what it has committed of each partition, and how much lies behind that. Some partitions at a time, as a
+//! Progress of a group: the offsets that it has committed, and the records behind them. Some partitions at a time, as a
 //! group may have committed very many.
 
 use std::collections::BTreeMap;
@@ -23,10 +23,10 @@ const METADATA_BYTES_MAX: usize = 1 << 20;
 /// A partition by its topic's name, in the order in which partitions are told.
 type Place = (Name, i32);
 
-/// What a group has committed of the partitions that it reads, or has read.
+/// The offsets that a group has committed of the partitions that it reads, or has read.
 type Committed = BTreeMap<Place, Option<CommittedOffset>>;
 
-/// How far a group is in one partition.
+/// The progress of a group in one partition.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Progress {
     topic: String,

@@ -37,7 +37,7 @@ use super::coordinator::{self, GroupRefusal};
 use super::in_time;
 use wanted::{Wanted, check_once};
 
-/// What one request may set: in bytes, and in partitions.
+/// Bounds of one request: in bytes, and in partitions.
 const BODY_BYTES_MAX: usize = 1 << 20;
 const OFFSETS_MAX: usize = 10_000;
 /// In place of an epoch, from somebody who is no member.
@@ -48,14 +48,14 @@ const NO_MEMBER: i32 = -1;
 struct Move {
     topic: String,
     partition: i32,
-    /// What was committed before, if anything was.
+    /// The offset that was committed before, if one was.
     before: Option<i64>,
     offset: i64,
     #[serde(skip)]
     id: PartitionId,
 }
 
-/// What was set, or would be.
+/// The offsets that were set, or would be.
 #[derive(Debug, Serialize)]
 struct Moves {
     dry_run: bool,
@@ -91,7 +91,7 @@ pub(in super::super) async fn set_offsets(
     Ok(answer.send(&app, &line))
 }
 
-/// What is to be committed, and what is committed now.
+/// The offsets to be committed, and those committed now.
 async fn find_moves(app: &App, group: &Name, wanted: Vec<Wanted>) -> Result<Vec<Move>, Problem> {
     let named = wanted
         .iter()
@@ -130,7 +130,7 @@ async fn check_without_members(app: &App, group: &Name) -> Result<(), Problem> {
     }
 }
 
-/// What a group has committed of partitions, in order.
+/// The offsets that a group has committed of partitions, in order.
 async fn committed(app: &App, group: &Name, wanted: &[Wanted]) -> Result<Vec<Option<i64>>, Problem> {
     let each = wanted.iter().map(|wanted| FetchTopic {
         topic: Name::from(wanted.topic.as_str()),

@@ -1,4 +1,4 @@
-//! What each operation is for, its parameters, bodies and answers. The table of operations adds the rest.
+//! Purposes of the operations, their parameters, bodies and answers. The table of operations adds the rest.
 
 pub(in super::super) mod configs;
 pub(in super::super) mod groups;
@@ -10,9 +10,9 @@ use super::super::problem::Kind;
 use super::super::read::{RECORDS, RECORDS_MAX};
 use super::{always, answers, no_content, reference};
 
-/// What reading and changing a partition can come to.
+/// The problems of reading and changing a partition.
 const OF_PARTITION: &[Kind] = &[Kind::UnknownTopic, Kind::UnknownPartition, Kind::MalformedQuery];
-/// What changing a topic that is there can come to.
+/// The problems of changing a topic that is there.
 const OF_TOPIC_CHANGE: &[Kind] = &[
     Kind::UnknownTopic,
     Kind::InvalidTopic,

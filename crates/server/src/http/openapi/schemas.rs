@@ -114,7 +114,7 @@ fn records() -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// What is appended: with what reading tells of a record besides, so that it can be appended again.
+/// A record to append: it may have the members of a record that was read, so that that one can be appended again.
 fn new_record(members: &[(&'static str, Value)], optional: &[&str]) -> Value {
     let when = json!({
         "type": ["integer", "null"], "minimum": 0,

@@ -1,4 +1,4 @@
-//! How connections come, stay and end: their places, and what is done with those that are too slow.
+//! Connections that come, stay and end: their places, and the end of those that are too slow.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};

@@ -72,7 +72,7 @@ fn request(path: &str) -> Request {
     request.expect("a request")
 }
 
-/// What is logged while somebody asks.
+/// The lines that are logged while somebody asks.
 fn logged(request_log: bool, ask: impl AsyncFnOnce(Arc<App>)) -> Vec<String> {
     let lines = Lines::default();
     let runtime = tokio::runtime::Builder::new_current_thread()

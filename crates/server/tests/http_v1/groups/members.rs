@@ -9,7 +9,7 @@ use record::TopicId;
 use crate::support::groups::{commit_request, join_request, patiently, sync_request};
 use crate::support::{TestNode, Wire};
 
-/// What the leader of a classic group gives out.
+/// The assignment that the leader of a classic group gives out.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Assignment {
     /// Partitions of a topic, as consumers write them.

@@ -82,7 +82,7 @@ fn what_is_set_outlasts_restarts() {
     let (node, http) = start();
     ok(&set_first(&http, &json!(4)));
     let node = node.kill_and_restart();
-    // Whoever asks at once waits until the log of the groups is read.
+    // A client that asks at once waits until the log of the groups is read.
     let http = Http::of(&node);
     assert_eq!(ok(&http.get(GROUP))["offsets"][0]["offset"], 4);
     assert_eq!(ok(&http.get("/v1/groups"))["groups"][0]["name"], "billing");

@@ -75,7 +75,7 @@ fn what_cannot_be_is_refused_and_nothing_is_half_changed() {
             assert!(!told[0].1.is_empty(), "{what} is refused with a sentence");
         }
     }
-    // What has another name while the node runs is told with it.
+    // A config that has another name while the node runs is told with it.
     let wished = vec![set("limits.connections", "5")];
     let (_, why) = alter(&mut wire, vec![edits(BROKER, "1", wished)]).remove(0);
     assert!(why.contains("or set max.connections, which"), "{why}");

@@ -9,16 +9,16 @@ use kafka_wire::{
 use super::code;
 use crate::support::Wire;
 
-// What has configs.
+// Resources that have configs.
 pub(crate) const TOPIC: i8 = 2;
 pub(crate) const BROKER: i8 = 4;
-// What is done with one.
+// Operations on a config.
 pub(crate) const SET: i8 = 0;
 pub(crate) const DELETE: i8 = 1;
 pub(crate) const APPEND: i8 = 2;
 pub(crate) const SUBTRACT: i8 = 3;
 
-/// Whose configs are to be told: all of them.
+/// A question for all configs of a resource.
 pub(crate) fn all_of(resource_type: i8, name: &str) -> DescribeConfigsResource {
     DescribeConfigsResource {
         resource_type,
@@ -92,7 +92,7 @@ pub(crate) fn alter(wire: &mut Wire, resources: Vec<AlterConfigsResource>) -> Ve
     .collect()
 }
 
-/// What the change of one config is answered.
+/// The answer to a change of one config.
 pub(crate) fn change(wire: &mut Wire, resource_type: i8, name: &str, change: AlterableConfig) -> ErrorCode {
     alter(wire, vec![edits(resource_type, name, vec![change])])[0].0
 }

@@ -1,5 +1,5 @@
-//! What is told of many topics takes room. An answer tells of as many as there is room for, and the rest is asked for again;
-//! who asks about one topic is served beside those who ask about many and take none of it.
+//! Answers about many topics take room. Each tells of as many as there is room for, and the rest is asked for again; a client
+//! that asks about one topic is served beside those that ask about many and take none of it.
 
 use kafka_wire::create_topics::CreatableTopic;
 use kafka_wire::describe_configs::DescribeConfigsResource;
@@ -12,10 +12,10 @@ use crate::ask::code;
 use crate::ask::configs::{TOPIC, all_of};
 use crate::support::{TestNode, Wire, creatable, eventually};
 
-/// What answers may hold here.
+/// Bytes that answers may hold here.
 const LIMIT_BYTES: u64 = 1 << 20;
 const TOPICS: usize = 1_000;
-/// What an answer takes that tells of one topic, and of all others that there is no room for them.
+/// Bytes of an answer that tells of one topic, and of all others that there is no room for them.
 const LEAST_BYTES: u64 = 256 << 10;
 /// Much more than the kernel keeps for a client that reads nothing.
 const ANSWERS_PER_READER: usize = 60;
@@ -24,7 +24,7 @@ const READERS: usize = 6;
 const REFUSED_BYTES: u64 = 512;
 const HELD: &str = "ropewalk_answer_bytes";
 
-/// What is told of a topic for which an answer has no room left.
+/// The error of a topic for which an answer has no room left.
 const NO_ROOM: ErrorCode = ErrorCode::ThrottlingQuotaExceeded;
 
 fn start() -> (TestNode, Wire, Vec<Text>) {
@@ -109,7 +109,7 @@ fn what_clients_do_not_take_is_bounded_and_who_asks_about_one_topic_is_served() 
         assert_eq!(codes, [ErrorCode::None]);
         check();
     }
-    // Who asks about many waits until there is room.
+    // A question about many waits until there is room.
     let frame = wire.frame(4, &all_about(&names));
     wire.send(&frame);
     drop(greedy);

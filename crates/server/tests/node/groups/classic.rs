@@ -13,7 +13,7 @@ use super::{
 use crate::ask::look;
 use crate::support::{TestNode, Wire, batch, eventually, now_ms};
 
-/// What the group has committed of partition 0 of `orders`, and noted there.
+/// The offset that the group has committed of partition 0 of `orders`, and its note.
 fn told(wire: &mut Wire, version: i16) -> (i64, String) {
     let request = match version {
         ..8 => OffsetFetchRequest {
@@ -175,7 +175,7 @@ fn a_join_under_way_leaves_the_room_of_its_request_to_others() {
     wire.create_topic("orders", 1, &[]);
     let request = patient_join(&mut wire);
     let mut frame = wire.frame(5, &request);
-    // What follows a request in its frame is not looked at, but takes room: here all there is.
+    // Bytes that follow a request in its frame are not looked at, but take room: here all there is.
     let size = 1i32 << 20;
     frame.resize(4 + size as usize, 0);
     frame[..4].copy_from_slice(&size.to_be_bytes());

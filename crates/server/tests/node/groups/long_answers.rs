@@ -13,19 +13,19 @@ use super::{
 };
 use crate::support::{TestNode, Wire, eventually};
 
-/// What answers may hold here.
+/// Bytes that answers may hold here.
 const LIMIT_BYTES: u64 = 1 << 20;
-/// What a group remembers: so many partitions, each with so long a note.
+/// The offsets that a group remembers, and the bytes of each one's note.
 const PARTITIONS: i32 = 200;
 const NOTE_BYTES: usize = 4_000;
-/// What telling all of that takes: as texts and in a frame, with everything around it.
+/// Bytes that telling all of that takes: as texts and in a frame, with everything around it.
 const ANSWER_BYTES: u64 = 2 * PARTITIONS as u64 * (NOTE_BYTES as u64 + 200);
 /// Much more than the kernel keeps for a client that reads nothing.
 const ANSWERS_PER_READER: usize = 60;
 const READERS: usize = 6;
 const HELD: &str = "ropewalk_answer_bytes";
 
-/// What is told of a group for which an answer has no room left.
+/// The error of a group for which an answer has no room left.
 const NO_ROOM: ErrorCode = ErrorCode::CoordinatorLoadInProgress;
 
 fn start() -> (TestNode, Wire) {
@@ -78,7 +78,7 @@ fn what_clients_do_not_take_is_bounded_and_who_asks_for_little_is_served() {
         assert_eq!(told.topics[0].partitions.len(), 2);
         check();
     }
-    // Who asks for much waits until there is room.
+    // A long question waits until there is room.
     let frame = wire.frame(5, &fetch_request(None));
     wire.send(&frame);
     drop(greedy);

@@ -1,4 +1,4 @@
-//! What operators see of groups, and how they delete one.
+//! Operators' views of groups, and the deletion of one.
 
 use kafka_wire::{
     ConsumerGroupDescribeRequest, DeleteGroupsRequest, DescribeGroupsRequest, ErrorCode, LeaveGroupRequest,

@@ -1,4 +1,5 @@
-//! What no member should say, and nobody who is none: Kafka's code for each, in the place where its clients look, and nothing
+//! Requests that no member should send, nor anyone who is none: Kafka's code for each, in the place where its clients look, and
+//! nothing
 //! lost by it.
 
 use bytes::Bytes;
@@ -68,7 +69,7 @@ fn members_of_the_classic_protocol_that_are_not_or_are_of_another_time() {
     assert_eq!(wire.call(4, &ListGroupsRequest::default()).groups.len(), 1);
 }
 
-/// Who syncs says which protocol it means, from the version on that has a place for it (KIP-559).
+/// A member that syncs names its protocol, from the version on that has a place for it (KIP-559).
 #[test]
 fn who_syncs_names_the_protocol() {
     let (_node, mut wire) = start();

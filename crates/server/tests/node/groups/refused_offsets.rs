@@ -15,7 +15,7 @@ fn offsets_are_of_partitions_that_are_there() {
     let (node, mut wire) = start();
     let outside = ("readers", "", -1);
     let unknown = ErrorCode::UnknownTopicOrPartition;
-    // What is there is committed all the same, whatever its offset.
+    // The offset of a partition that is there is committed all the same, whatever it is.
     let told = commit(
         &mut wire,
         8,

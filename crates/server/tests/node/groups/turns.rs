@@ -1,4 +1,4 @@
-//! What is asked about groups waits for the disk in nobody's turn: others are answered meanwhile.
+//! Questions about groups wait for the disk in nobody's turn: others are answered meanwhile.
 
 use kafka_wire::{ListGroupsRequest, OffsetFetchRequest, Text};
 use platform::disk::SimulatedDisk;

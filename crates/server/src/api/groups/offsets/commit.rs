@@ -133,7 +133,7 @@ fn commit_partition(topic: &FoundTopic, partition: &OffsetCommitRequestPartition
     }
 }
 
-/// What became of each partition; of those that are there, the outcomes say it.
+/// The answer for each partition; for those that are there, from the outcomes.
 async fn told(
     core: &Rc<Core>,
     topics: &[OffsetCommitRequestTopic],

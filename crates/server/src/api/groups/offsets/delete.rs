@@ -107,7 +107,7 @@ fn partitions_there<'a>(
     })
 }
 
-/// What became of each partition; of those that are there, the outcomes say it.
+/// The answer for each partition; for those that are there, from the outcomes.
 async fn told(
     core: &Rc<Core>,
     topics: &[OffsetDeleteRequestTopic],

@@ -28,7 +28,7 @@ const NO_OFFSET: i64 = -1;
 /// In place of an epoch that nobody knows.
 const NO_EPOCH: i32 = -1;
 
-/// What an offset takes beside its note: as it was found, as it is told, and in the frame.
+/// Bytes that an offset takes beside its note: as it was found, as it is told, and in the frame.
 const OFFSET_BYTES: usize = 192;
 /// Offsets and topics that are found or told before others have their turn.
 const OFFSETS_IN_ONE_TURN: usize = 10_000;
@@ -102,7 +102,7 @@ async fn find_part(
     room.ask(core, asked, fetch, |topics| told_bytes(topics)).await
 }
 
-/// What a coordinator is asked for at once.
+/// The offsets that a coordinator is asked for at once.
 struct Part {
     topics: Vec<FetchTopic>,
     /// It begins within the topic that the part before ends with.
@@ -150,7 +150,7 @@ fn asked(topics: Option<&[FetchTopic]>) -> Asked {
     }
 }
 
-/// What telling offsets takes: names and notes once as texts and once in the frame.
+/// Bytes that fetched offsets take: names and notes once as texts and once in the frame.
 fn told_bytes(topics: &[FetchedTopic]) -> usize {
     let of_topic = |topic: &FetchedTopic| {
         let committed = topic

@@ -197,7 +197,7 @@ fn headers_are_counted_while_they_are_read() {
         let gathered = gather(&with_headers(count, "]}]"), &form).expect("sound");
         assert_eq!(records(&gathered[0])[0].headers.len(), count);
     }
-    // What stands behind the limit is not looked at.
+    // Bytes behind the limit are not looked at.
     let problem = refused(&with_headers(HEADERS_MAX + 1, " oops"), &form);
     assert_eq!(problem["type"], "urn:ropewalk:problem:malformed-body");
     let detail = problem["detail"].as_str().expect("a sentence");
@@ -213,7 +213,7 @@ fn whatever_comes_is_refused_or_makes_sound_batches() {
         let mut body = sound.to_vec();
         for _ in 0..=random.below(2) {
             let at = random.below(body.len() as u64) as usize;
-            // What can be typed is often sound; what cannot seldom is.
+            // Bytes that can be typed are often sound; others seldom are.
             body[at] = match random.chance(3, 4) {
                 true => b' ' + random.below(95) as u8,
                 false => random.below(256) as u8,

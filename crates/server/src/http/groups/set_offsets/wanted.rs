@@ -1,4 +1,4 @@
-//! What a body says of where a group is to go on: partitions, each once, each with one place.
+//! The places that a body names for a group to go on from: partitions, each once, each with one place.
 
 use std::collections::BTreeSet;
 use std::fmt;

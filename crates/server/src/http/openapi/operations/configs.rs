@@ -1,4 +1,4 @@
-//! What the operations on configs are for.
+//! Purposes of the operations on configs.
 
 use serde_json::{Value, json};
 

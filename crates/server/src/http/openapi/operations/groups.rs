@@ -1,4 +1,4 @@
-//! What the operations on consumer groups are for.
+//! Purposes of the operations on consumer groups.
 
 use serde_json::{Value, json};
 
