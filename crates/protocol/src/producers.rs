@@ -90,8 +90,13 @@ impl WrittenBatch {
 pub const PRODUCER_BYTES: usize = 512;
 const _: () = assert!(
     PRODUCER_BYTES
-        >= 16 * 7 / 3 + 4 + 2 * (12 * 7 / 3 + 4) + 2 * (size_of::<(ProducerId, Entry)>() + 1) * 8 / 7,
-    "hash tables are filled to seven eighths, and double; nodes of trees are half full at least"
+        >= 16 * 7 / 3
+            + 4
+            + 2 * (12 * 7 / 3 + 4)
+            + 2 * (8 + size_of::<(ProducerId, Entry)>())
+            + 2 * (8 + 1) * 8 / 7,
+    "entries have their hash beside them, and their list doubles; the table of their places is filled to seven eighths, and doubles; \
+     nodes of trees are half full at least"
 );
 
 /// Bounds on what a partition remembers.

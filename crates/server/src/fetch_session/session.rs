@@ -23,9 +23,9 @@ pub(super) const PARTITIONS_MAX: usize = 10_000;
 /// Bytes that a session takes beside its partitions.
 pub(super) const SESSION_BYTES: usize = size_of::<FetchSession>() + 128;
 /// Bytes that each partition takes beside its topic's name: in the list, which may be half empty, in the table of places,
-/// likewise, and for the name's allocation.
+/// likewise, with a hash and an index for each, and for the name's allocation.
 pub(super) const PARTITION_BYTES: usize =
-    2 * size_of::<Wanted>() + 2 * size_of::<((TopicKey, i32), usize)>() + 48;
+    2 * size_of::<Wanted>() + 2 * (size_of::<((TopicKey, i32), usize)>() + 16) + 48;
 
 /// A topic as the request names it: by its name, from version 13 on by its id.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
