@@ -10,6 +10,7 @@ mod operators;
 mod refused_members;
 mod refused_offsets;
 mod turns;
+mod unknown_changes;
 
 use bytes::Bytes;
 use kafka_wire::{
