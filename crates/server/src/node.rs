@@ -264,4 +264,4 @@ fn too_few_descriptors(descriptors: u64, wanted: usize, connections_max: usize) 
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -2,6 +2,7 @@
 
 mod connections;
 mod request_log;
+mod turns;
 
 use std::future::pending;
 use std::io::{Read, Write};

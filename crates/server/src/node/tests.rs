@@ -30,7 +30,7 @@ fn node(cores: usize) -> Node {
     start_on(&SimulatedDisk::new(), cores).expect("the node starts")
 }
 
-fn start_on(disk: &SimulatedDisk, cores: usize) -> Result<Node, StartError> {
+pub(crate) fn start_on(disk: &SimulatedDisk, cores: usize) -> Result<Node, StartError> {
     Node::start_on(config(cores), Arc::new(disk.clone()), "0.0.0")
 }
 
@@ -46,7 +46,7 @@ fn config(cores: usize) -> Config {
     config
 }
 
-fn wait<T>(future: impl Future<Output = T>) -> T {
+pub(crate) fn wait<T>(future: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().build();
     runtime.expect("a runtime").block_on(future)
 }
@@ -106,11 +106,23 @@ fn start_careless(disk: &SimulatedDisk) -> Node {
 }
 
 /// Changes the metadata as no client could.
-fn change(node: &Node, plan: impl FnOnce(&Metadata) -> Result<Command, PlanError> + Send + 'static) {
+pub(crate) fn change(
+    node: &Node,
+    plan: impl FnOnce(&Metadata) -> Result<Command, PlanError> + Send + 'static,
+) {
     let made = node.handle.mailboxes().call(0, |core| async move {
         core.change(plan).await.is_ok_and(|made| made.is_ok())
     });
     assert_eq!(wait(made), Ok(true));
+}
+
+/// The facts that the node's cores share.
+pub(crate) fn facts_of(node: &Node) -> NodeFacts {
+    let facts = node
+        .handle
+        .mailboxes()
+        .call(0, |core| async move { core.facts.clone() });
+    wait(facts).expect("the core runs")
 }
 
 /// The durability of the partitions of the groups' topic.
