@@ -12,7 +12,7 @@ use ratatui::crossterm::event::{self, KeyCode, KeyEvent, KeyModifiers};
 
 use super::Watch;
 use super::dashboard::Dashboard;
-use super::terminal::{Screen, Terminal, give_back_on_panic};
+use super::terminal::{Screen, Terminal};
 use super::view::View;
 use crate::signals::{self, Watched};
 
@@ -36,8 +36,7 @@ pub(super) fn run(watch: Watch, http: &str) -> Result<()> {
     let cannot = "this terminal cannot be drawn on; --once prints text";
     let terminal = Arc::new(Terminal::open().context(cannot)?);
     let (give, events) = sync_channel(EVENTS_MAX);
-    // Before it is taken: from then on nothing may end this process without giving it back.
-    give_back_on_panic(terminal.clone());
+    // Before it is taken: from then on no signal may end this process without giving it back.
     watch_signals(terminal.clone(), give.clone())?;
     let shown = terminal.take().context(cannot).and_then(|screen| {
         start("keys", give.clone(), listen)?;

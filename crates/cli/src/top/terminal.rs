@@ -47,11 +47,13 @@ impl Terminal {
         })
     }
 
-    /// Takes it: it shows nothing but us, and keys come as they are typed. Also where this fails it is to be given back.
+    /// Takes it: it shows nothing but us, and keys come as they are typed. From now on a panic gives it back. Also where this fails
+    /// it is to be given back.
     ///
     /// # Errors
     /// Those of the system: above all there is no terminal.
-    pub(super) fn take(&self) -> io::Result<Screen> {
+    pub(super) fn take(self: &Arc<Terminal>) -> io::Result<Screen> {
+        give_back_on_panic(Arc::clone(self));
         self.is_taken.store(true, Ordering::SeqCst);
         enable_raw_mode()?;
         execute!(&self.output, EnterAlternateScreen)?;
@@ -73,8 +75,8 @@ impl Terminal {
     }
 }
 
-/// From now on a panic gives the terminal back before it says what is wrong.
-pub(super) fn give_back_on_panic(terminal: Arc<Terminal>) {
+/// Has a panic give the terminal back before it says what is wrong.
+fn give_back_on_panic(terminal: Arc<Terminal>) {
     let say = panic::take_hook();
     panic::set_hook(Box::new(move |what| {
         terminal.give_back();
@@ -121,7 +123,6 @@ mod tests {
     fn a_panic_gives_the_terminal_back() {
         let run = on_a_terminal("a_panic_gives_the_terminal_back", || {
             let terminal = Arc::new(Terminal::open().expect("standard output"));
-            give_back_on_panic(terminal.clone());
             terminal.take().expect("a terminal");
             panic!("planned");
         });
@@ -136,7 +137,7 @@ mod tests {
     #[test]
     fn a_terminal_is_given_back_once() {
         let run = on_a_terminal("a_terminal_is_given_back_once", || {
-            let terminal = Terminal::open().expect("standard output");
+            let terminal = Arc::new(Terminal::open().expect("standard output"));
             terminal.give_back();
             drop(terminal.take().expect("a terminal"));
             terminal.give_back();
