@@ -37,7 +37,7 @@ macro_rules! error_codes {
                 }
             }
 
-            /// Whether Kafka's clients send the same request again after this error.
+            /// Says if Kafka's clients send the same request again after this error.
             #[must_use]
             pub const fn is_retriable(self) -> bool {
                 match self {

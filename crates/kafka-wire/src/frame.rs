@@ -8,7 +8,7 @@ use bytes::Bytes;
 use crate::versions::{request_header_version, response_header_version};
 use crate::{ApiKey, Encode, Frame, Reader, Request, Text, WireError, Writer};
 
-/// What precedes every request.
+/// The header of every request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RequestHeader {
     /// Which API the request is for.
@@ -56,7 +56,7 @@ impl RequestHeader {
     }
 }
 
-/// What precedes every response.
+/// The header of every response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ResponseHeader {
     /// The number of the request that is answered.

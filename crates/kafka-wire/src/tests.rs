@@ -1,4 +1,4 @@
-//! What every message must do, tried on all of them in all their versions.
+//! Demands on every message, tried on all of them in all their versions.
 
 mod golden;
 mod hostile;
@@ -17,7 +17,7 @@ fn encoded(message: &impl Encode, version: i16) -> Bytes {
     body(&writer.finish_frame())
 }
 
-/// What follows a frame's size prefix, which must be right.
+/// The bytes that follow a frame's size prefix, which must be right.
 fn body(frame: &Frame) -> Bytes {
     let joined = frame.joined();
     assert_eq!(joined.len(), frame.total_bytes);

@@ -12,7 +12,7 @@ pub struct VersionRange {
 }
 
 impl VersionRange {
-    /// Whether `version` is one of them.
+    /// Says if `version` is one of them.
     #[must_use]
     pub const fn contains(self, version: i16) -> bool {
         self.first <= version && version <= self.last

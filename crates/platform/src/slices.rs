@@ -126,7 +126,7 @@ impl Line {
                     self.last = client;
                     return;
                 }
-                // Whoever has given up never had it.
+                // A work that was given up never had it.
                 Err(place) => mem::forget(place),
             }
         }
@@ -333,7 +333,7 @@ mod tests {
                 work.await.expect("no panic");
             }
             let told: String = told.take().into_iter().collect();
-            // Whoever came first had the place before anybody waited.
+            // The first one had the place before any other waited.
             assert_eq!(told, "czazabbc");
         });
     }

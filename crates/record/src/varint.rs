@@ -73,7 +73,7 @@ fn read_long<const BITS: u32>(bytes: &[u8], at: &mut usize) -> Result<i64, Varin
     Err(VarintError::CutShort)
 }
 
-/// How many bytes `value` takes; the same for an `i32` and the `i64` of its value.
+/// The bytes that `value` takes; the same for an `i32` and the `i64` of its value.
 #[inline]
 pub(crate) fn varint_bytes(value: i64) -> usize {
     let bits = 64 - (zigzag(value) | 1).leading_zeros() as usize;

@@ -21,7 +21,7 @@ pub use writer::{Frame, LARGE_BYTES_MIN, Writer};
 
 use crate::ApiKey;
 
-/// What can be read from a frame.
+/// A value that can be read from a frame.
 pub trait Decode: Sized {
     /// Reads one value as `version` of its API lays it out, and leaves the reader behind it.
     ///
@@ -33,7 +33,7 @@ pub trait Decode: Sized {
     fn encoded_bytes_min(version: i16) -> usize;
 }
 
-/// What can be written to a frame.
+/// A value that can be written to a frame.
 pub trait Encode {
     /// Writes the value as `version` of its API lays it out. Fields that the version lacks are left out.
     ///
@@ -47,6 +47,6 @@ pub trait Request: Decode + Encode {
     /// The API that the request belongs to.
     const API_KEY: ApiKey;
 
-    /// What the other side answers, in the same version.
+    /// The other side's answer, in the same version.
     type Response: Decode + Encode;
 }

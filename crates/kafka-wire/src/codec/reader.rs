@@ -22,7 +22,7 @@ pub const TEXT_BYTES_MAX: usize = i16::MAX as usize;
 pub struct Reader {
     frame: Bytes,
     position: usize,
-    /// What is left of the budget for arrays.
+    /// The rest of the budget for arrays.
     memory_bytes: usize,
 }
 

@@ -12,13 +12,13 @@ pub struct RecordChunks {
 }
 
 impl RecordChunks {
-    /// How many bytes the pieces hold together.
+    /// The bytes of all pieces together.
     #[must_use]
     pub fn total_bytes(&self) -> usize {
         self.chunks.iter().map(Bytes::len).sum()
     }
 
-    /// Whether there is no byte at all.
+    /// Says if there is no byte at all.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.chunks.iter().all(Bytes::is_empty)

@@ -1,4 +1,4 @@
-//! What bytes from a peer can have wrong. All of it is the peer's fault, and none of it is worth a retry:
+//! Faults in bytes from a peer. All of them are the peer's, and none is worth a retry:
 //! after one of these the connection's framing can no longer be trusted, so the node closes it.
 
 use crate::ApiKey;
@@ -63,9 +63,9 @@ pub enum WireError {
     TooMany {
         /// Elements announced.
         count: usize,
-        /// What one of them takes in memory.
+        /// Bytes that one of them takes in memory.
         element_bytes: usize,
-        /// What is left of the frame's budget.
+        /// The rest of the frame's budget.
         left_bytes: usize,
     },
     /// A tagged field that does not fill the size it announced, or exceeds it.
@@ -81,7 +81,7 @@ pub enum WireError {
     /// Bytes after the message's end.
     #[error("{remaining} bytes follow the message")]
     TrailingBytes {
-        /// How many.
+        /// The number of bytes.
         remaining: usize,
     },
     /// An API this codec does not know.

@@ -17,7 +17,7 @@ pub const LARGE_BYTES_MIN: usize = 1024;
 /// The size prefix of a frame.
 const PREFIX_BYTES: usize = 4;
 
-/// What a writer's buffer grows by. Most responses fit many times into one such allocation.
+/// Bytes that a writer's buffer grows by. Most responses fit many times into one such allocation.
 const BUFFER_BYTES: usize = 8 * 1024;
 
 /// One message ready for the socket: the size prefix first, then header and body.

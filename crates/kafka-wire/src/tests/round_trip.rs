@@ -1,4 +1,4 @@
-//! What is written comes back equal, in every version of every message.
+//! Written messages come back equal, in every version of every message.
 
 use std::fmt::Debug;
 
@@ -63,7 +63,7 @@ impl Visitor for Downgrade {
             let message = M::sample(&mut self.0, versions.last);
             let older: M =
                 decoded(encoded(&message, version), version).expect("the older version is well formed");
-            // What survived the first time survives for ever.
+            // A message that survived the first time survives for ever.
             assert_eq!(
                 decoded(encoded(&older, version), version),
                 Ok(older),

@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use crate::{ApiKey, Decode, Encode, RecordChunks, Text};
 
-/// What can be filled with random content.
+/// A value that can be filled with random content.
 pub(crate) trait Sample: Sized {
     /// A value in which exactly the fields of `version` may differ from their defaults.
     fn sample(seed: &mut Seed, version: i16) -> Self;

@@ -14,7 +14,7 @@ use super::header::{
 use super::patch::{put, seal_checksum};
 use crate::varint::{put_varint, varint_bytes};
 
-/// What a record without headers takes in a batch beside its key and its value, at most:
+/// The most bytes that a record without headers takes in a batch beside its key and its value:
 ///
 /// ```text
 ///  length  attributes  timestamp delta  offset delta  key length  value length  header count
@@ -127,7 +127,7 @@ impl BatchBuilder {
         self.record_count
     }
 
-    /// Whether there is no record yet.
+    /// Says if there is no record yet.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.record_count == 0

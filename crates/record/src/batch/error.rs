@@ -1,4 +1,4 @@
-//! What can be wrong with a batch, and with one record in it.
+//! Faults of a batch, and of one record in it.
 //!
 //! Nothing here is worth a retry with the same bytes, but for `Truncated`: more bytes may follow.
 
@@ -84,7 +84,7 @@ pub enum BatchError {
         producer_epoch: i16,
         /// The header's first sequence.
         base_sequence: i32,
-        /// Whether the batch is part of a transaction.
+        /// The batch is part of a transaction.
         transactional: bool,
     },
     /// One record is malformed.
@@ -92,7 +92,7 @@ pub enum BatchError {
     Record {
         /// The record's place in the batch, from zero.
         index: i32,
-        /// What is wrong with it.
+        /// The record's fault.
         fault: RecordFault,
     },
     /// Bytes after the last record.
@@ -117,7 +117,7 @@ pub enum BatchError {
     },
 }
 
-/// What is wrong with one record.
+/// A fault of one record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum RecordFault {
     /// The batch ends inside the record.

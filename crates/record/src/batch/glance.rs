@@ -145,7 +145,7 @@ fn continuation_bits(bytes: usize) -> u32 {
     0x80_8080 >> (8 * (4 - bytes))
 }
 
-/// How many bytes a key or value takes with its length, which `four` begin with. Null, of length -1, is only that.
+/// The bytes that a key or value takes with its length, which `four` begin with. Null, of length -1, is only that.
 #[inline(always)]
 fn field_bytes(four: u32) -> Option<usize> {
     if four & 0xff == 1 {

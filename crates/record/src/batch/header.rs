@@ -27,7 +27,7 @@ pub(super) const RECORD_COUNT_AT: usize = 57;
 /// The only message format there is.
 pub(super) const MAGIC: i8 = 2;
 
-/// How a batch's records are compressed.
+/// The compression of a batch's records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Compression {
     /// Not at all.
@@ -55,7 +55,7 @@ impl fmt::Display for Compression {
     }
 }
 
-/// What a batch's timestamps mean.
+/// The meaning of a batch's timestamps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum TimestampType {
     /// Each record has the time that its producer gave it.
@@ -94,7 +94,7 @@ impl Attributes {
         Attributes(others | if transactional { Self::TRANSACTIONAL } else { 0 })
     }
 
-    /// How the records are compressed.
+    /// The compression of the records.
     ///
     /// # Errors
     /// `UnknownCompression` if the code has no meaning.
@@ -109,7 +109,7 @@ impl Attributes {
         }
     }
 
-    /// What the timestamps mean.
+    /// The meaning of the timestamps.
     #[must_use]
     pub fn timestamp_type(self) -> TimestampType {
         if self.0 & Self::LOG_APPEND_TIME == 0 {
@@ -119,25 +119,25 @@ impl Attributes {
         }
     }
 
-    /// Whether the batch is part of a transaction.
+    /// Says if the batch is part of a transaction.
     #[must_use]
     pub fn is_transactional(self) -> bool {
         self.0 & Self::TRANSACTIONAL != 0
     }
 
-    /// Whether the records are markers of brokers, which no consumer sees.
+    /// Says if the records are markers of brokers, which no consumer sees.
     #[must_use]
     pub fn is_control(self) -> bool {
         self.0 & Self::CONTROL != 0
     }
 
-    /// Whether the base timestamp is the time when tombstones may go (KIP-534).
+    /// Says if the base timestamp is the time when tombstones may go (KIP-534).
     #[must_use]
     pub fn has_delete_horizon(self) -> bool {
         self.0 & Self::DELETE_HORIZON != 0
     }
 
-    /// Whether there are bits that have no meaning.
+    /// Says if there are bits that have no meaning.
     #[must_use]
     pub fn has_unknown(self) -> bool {
         self.0 & Self::UNKNOWN != 0
@@ -171,7 +171,7 @@ pub struct BatchHeader {
     pub producer_epoch: i16,
     /// The first record's sequence number, or -1.
     pub base_sequence: i32,
-    /// How many records there are; after compaction fewer than offsets.
+    /// The number of records; after compaction fewer than offsets.
     pub record_count: i32,
 }
 
@@ -272,7 +272,7 @@ pub fn checksum(batch: &[u8]) -> u32 {
     crc_fast::crc32_iscsi(&batch[ATTRIBUTES_AT..])
 }
 
-/// Whether a whole batch's bytes are those that its checksum was made of.
+/// Says if a whole batch's bytes are those that its checksum was made of.
 ///
 /// # Panics
 /// If `batch` is shorter than a header.
@@ -281,7 +281,7 @@ pub fn checksum_holds(batch: &[u8]) -> bool {
     checksum(batch) == stored_checksum(batch)
 }
 
-/// What a whole batch's `crc` field says.
+/// The `crc` field of a whole batch.
 pub(super) fn stored_checksum(batch: &[u8]) -> u32 {
     i32_at(batch, CRC_AT) as u32
 }

@@ -1,4 +1,4 @@
-//! What a broker writes into a batch that it takes: all in place, on bytes that `validate` has seen.
+//! A broker's writes into a batch that it takes: all in place, on bytes that `validate` has seen.
 
 use super::header::{
     ATTRIBUTES_AT, Attributes, BATCH_OVERHEAD_BYTES, CRC_AT, LEADER_EPOCH_AT, MAX_TIMESTAMP_AT, checksum,

@@ -1,4 +1,4 @@
-//! What a change near a batch's front does to its checksum, without a look at the bytes behind it.
+//! The effect of a change near a batch's front on its checksum, without a look at the bytes behind it.
 //!
 //! A CRC is a remainder modulo a polynomial, and remainders of sums are sums of remainders: bytes that are changed add
 //! the checksum of their difference, multiplied by x to the power of the bits that follow. So a header that a broker puts

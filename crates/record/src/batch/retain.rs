@@ -1,6 +1,6 @@
-//! What compaction does to a batch: looks at its keys, and makes a copy with fewer records.
+//! Compaction of a batch: looks at its keys, and makes a copy with fewer records.
 //!
-//! What is compressed is seen piece by piece: a small batch may hold hundreds of megabytes. A record that stays keeps its
+//! Compressed records are seen piece by piece: a small batch may hold hundreds of megabytes. A record that stays keeps its
 //! fields, byte for byte: the base offset and the base timestamp that its deltas add to are never changed, nor the last offset
 //! delta, producer, epoch and sequence. So offsets stay where they are, and consumers step over the gaps. Works on stored
 //! batches, which were validated when they were appended; a malformed one is still an error, never a panic.
@@ -22,7 +22,7 @@ use crate::varint::put_varint;
 /// No record has a time.
 const NO_TIMESTAMP: i64 = -1;
 
-/// What is made of a key that is shown piece by piece: nobody has to have all of a long one in memory.
+/// A digest of a key that is shown piece by piece: nobody has to have all of a long one in memory.
 pub trait KeyDigest: Clone {
     /// Takes the next bytes of the key.
     fn update(&mut self, piece: &[u8]);
@@ -40,13 +40,13 @@ pub struct KeyedRecord<K> {
     pub offset: Offset,
     /// Its time in milliseconds since 1970, as its producer gave it; -1 is none.
     pub timestamp_ms: i64,
-    /// What was made of its key, if it has one.
+    /// The digest of its key, if it has one.
     pub key: Option<K>,
     /// It has no value: with a key, it says that the key is gone.
     pub is_null: bool,
 }
 
-/// What is left of a batch.
+/// The rest of a batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Retained {
     /// Every record: the batch is to be used as it is.

@@ -14,7 +14,7 @@ const STREAM_BUFFER_BYTES: usize = 16 * 1024;
 pub(super) trait Source {
     /// Bytes taken so far.
     fn position(&self) -> u64;
-    /// Whether bytes up to `end` could exist.
+    /// Says if bytes up to `end` could exist.
     fn may_reach(&self, end: u64) -> bool;
     /// Takes an `i32`.
     fn varint(&mut self) -> Result<i32, RecordFault>;

@@ -1,4 +1,4 @@
-//! What a broker checks of a batch before it numbers and stores it: after this, every reader can read it.
+//! A broker's checks of a batch before it numbers and stores it: after this, every reader can read it.
 //!
 //! Followers do not check again: they take the leader's bytes by their checksum. Whether the timestamps are near enough
 //! to now, or the producer's sequence is the expected one, is for those to say who know the time and the producer.
@@ -14,7 +14,7 @@ use super::walk::{HEADERS_MAX, RecordHead, Walk, walk_batch_by, walk_part, walk_
 
 /// A run of fewer common records is not worth the look for the next one soon.
 const WORTHWHILE_RUN: i32 = 8;
-/// How many records are then walked before that look.
+/// The records that are then walked before that look.
 const WALKED_RECORDS: i32 = 32;
 
 /// A batch that may be appended.
@@ -25,7 +25,7 @@ pub struct Examined {
     /// The largest timestamp that a record really has. A header that says otherwise is not refused, as brokers commonly
     /// put it right themselves: who minds compares the two.
     pub max_timestamp_found_ms: i64,
-    /// What its records were decompressed to; 0 if they are not compressed.
+    /// The bytes that its records were decompressed to; 0 if they are not compressed.
     pub decompressed_bytes: u64,
 }
 

@@ -27,7 +27,7 @@ pub(super) struct RecordHead {
     pub(super) offset_delta: i32,
 }
 
-/// What is done with each record of a walk.
+/// The receiver of each record of a walk.
 pub(super) trait Walk {
     /// Takes the record with this place in the batch, exactly to its end.
     fn take<S: Source>(&mut self, index: i32, source: &mut S) -> Result<ControlFlow<()>, RecordFault>;

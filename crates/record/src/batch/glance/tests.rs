@@ -45,7 +45,7 @@ fn agree(batch: &mut [u8]) -> Result<i64, BatchError> {
     verdict
 }
 
-/// How many of a batch's records are taken before the first that is not common.
+/// The number of a batch's records that are taken before the first that is not common.
 fn taken(batch: &[u8]) -> u32 {
     let header = crate::BatchHeader::read(batch).expect("whole");
     take_run(&batch[BATCH_OVERHEAD_BYTES..], 0, header.record_count as u32).next_index

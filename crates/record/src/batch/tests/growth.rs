@@ -1,4 +1,4 @@
-//! What compaction leaves of a batch is about as well compressed as the batch was, however far back its repetitions reach.
+//! A compacted batch is about as well compressed as the batch was, however far back its repetitions reach.
 
 use std::io::Write;
 

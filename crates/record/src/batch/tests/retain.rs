@@ -1,4 +1,4 @@
-//! What compaction leaves of a batch: the records it wants, each with every byte it had, in a batch that spans what it did.
+//! A compacted batch: the records that stay, each with every byte it had, in a batch that spans the same offsets.
 
 use std::ops::ControlFlow;
 
@@ -173,7 +173,7 @@ fn keys_that_come_in_pieces_are_whole() {
     }
 }
 
-/// What is beyond the limit was not unpacked when the first records are shown: there is never all of a batch in memory.
+/// Records beyond the limit are not unpacked when the first ones are shown: there is never all of a batch in memory.
 #[test]
 fn records_are_shown_before_the_rest_is_unpacked() {
     for compression in ALL.into_iter().filter(|codec| *codec != Compression::None) {

@@ -1,4 +1,4 @@
-//! What is appended is what is read, whichever way it was compressed and whoever compressed it.
+//! Records are read as they were appended, whichever way they were compressed and by whomever.
 
 use std::io::Write;
 
