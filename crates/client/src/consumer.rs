@@ -12,9 +12,9 @@ use record::{BatchError, BatchHeader, Batches, Limits, Offset, Record, Records, 
 use crate::cluster::Cluster;
 use crate::connection::Connection;
 use crate::error::{ClientError, Result};
-use crate::kept::check_kept;
 use crate::offsets::{OffsetQuery, offset_at};
 use crate::position::{Position, fetch_request, partition_answers};
+use crate::truncation::check_truncation;
 
 /// Options of a consumer.
 #[derive(Debug, Clone)]
@@ -164,7 +164,7 @@ impl Consumer {
             });
         }
         let address = connection.address().to_owned();
-        check_kept(cluster, &address, std::slice::from_ref(&self.position))?;
+        check_truncation(cluster, &address, std::slice::from_ref(&self.position))?;
         self.connection = connection;
         self.fetching = false;
         Ok(())

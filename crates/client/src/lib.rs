@@ -23,7 +23,6 @@ mod error;
 pub mod fake_broker;
 mod groups;
 mod inbound;
-mod kept;
 mod offsets;
 mod patience;
 mod position;
@@ -32,6 +31,7 @@ mod topic_consumer;
 mod topic_follower;
 mod topic_producer;
 mod topics;
+mod truncation;
 
 pub use cluster::{Broker, Cluster, Leader, Metadata, PartitionMetadata, TopicMetadata};
 pub use configs::{ConfigChange, ConfigEntry, ConfigResource, ConfigSource};

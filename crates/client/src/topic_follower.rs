@@ -15,13 +15,12 @@ use crate::cluster::{Cluster, PartitionMetadata, TopicMetadata};
 use crate::connection::{Connection, wait_readable};
 use crate::consumer::{ConsumerOptions, Fetched};
 use crate::error::{ClientError, Result};
-use crate::kept::check_kept;
 use crate::offsets::OffsetQuery;
 use crate::position::{Position, fetch_request, partition_answers};
+use crate::truncation::check_truncation;
 
 /// The number of partitions that are followed over one connection: enough that the largest topics need few, few enough that
-/// naming
-/// them all in each fetch is no wait that a record would notice.
+/// naming them all in each fetch is no wait that a record would notice.
 const PARTITIONS_PER_CONNECTION: usize = 500;
 /// The pause before the leaders of lost partitions are looked for again; longer, if that holds up the fetches of the
 /// others because a broker hangs.
@@ -340,7 +339,7 @@ impl TopicFollower {
         }
         let mut outcome = Ok(());
         for (address, mut positions) in by_address {
-            let followed = match check_kept(cluster, address, &positions) {
+            let followed = match check_truncation(cluster, address, &positions) {
                 Ok(()) => self.follow_at(cluster, address, positions),
                 Err(error) => {
                     self.lost.append(&mut positions);

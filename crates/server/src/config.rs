@@ -9,8 +9,8 @@ mod keys;
 mod load;
 mod plain;
 mod slot;
-mod speech;
 mod suggest;
+mod values;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -24,9 +24,9 @@ pub use describe::{KeyDescription, KeyKind};
 pub use error::ConfigError;
 pub use load::{FileText, Flag, Variable};
 pub use plain::plain_value;
-pub use speech::{HostPort, LogFormat, LogLevel};
 pub use suggest::suggest;
 pub(crate) use suggest::{kafka_names, key_of, name_while_running};
+pub use values::{HostPort, LogFormat, LogLevel};
 
 /// The effective configuration of one node. `Config::default()` is what a node has without file or arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -37,7 +37,7 @@ use crate::fetch_session::FetchSession;
 use crate::seats::Seat;
 
 use frames::Frames;
-use in_flight::{InFlight, Wish};
+use in_flight::{Cost, InFlight};
 use write::{Queued, write_answers};
 
 /// The time that the last answers of a connection that sends no more may take.
@@ -287,13 +287,13 @@ async fn read_requests(
     while let Some(received) = frames.next(&in_flight).await? {
         let request = &received.request;
         let size = request.len();
-        let wish = Wish {
+        let cost = Cost {
             size,
             memory_bytes: api::memory_bytes(request, size)
                 + api::memory_bytes_of_session(core, connection, request),
             may_wait: api::may_wait(request),
         };
-        let mut permits = in_flight.admit(&core.requests, wish, received.room).await;
+        let mut permits = in_flight.admit(&core.requests, cost, received.room).await;
         // A place in the queue first: what is started must be answered.
         let Ok(place) = queue.reserve().await else {
             return Ok(ReadEnd::Done);

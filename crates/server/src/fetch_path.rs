@@ -73,7 +73,7 @@ pub(crate) async fn fetch(
     if wanted.sum::<usize>().max(forgotten.sum()) > limits.partitions.max(PARTITIONS_MIN) {
         return refused(ErrorCode::InvalidRequest);
     }
-    let wish = Wish::of(&request, limits, now);
+    let bounds = FetchBounds::of(&request, limits, now);
     let committed_only = request.isolation_level == 1;
     let consumer = Consumer {
         session: &connection.session,
@@ -103,7 +103,7 @@ pub(crate) async fn fetch(
     if planned.len() < outcomes.len() {
         core.answers.room().await;
     }
-    let fetch = Fetch::new(&core, wish, planned);
+    let fetch = Fetch::new(&core, bounds, planned);
     let found = fetch.find(outcomes, gives_way(&core, holds_room)).await;
     let mut response = respond(&core, opened, found.outcomes, committed_only).await;
     if version >= FIRST_WITH_CURRENT_LEADER {
@@ -139,19 +139,19 @@ async fn gives_way(core: &Core, holds_room: bool) {
 
 /// The bytes that a fetch wants, and the time until which it waits for them.
 #[derive(Debug, Clone, Copy)]
-struct Wish {
+struct FetchBounds {
     bytes_min: usize,
     bytes_max: usize,
     deadline: Instant,
 }
 
-impl Wish {
-    fn of(request: &FetchRequest, limits: &LimitSettings, now: Instant) -> Wish {
+impl FetchBounds {
+    fn of(request: &FetchRequest, limits: &LimitSettings, now: Instant) -> FetchBounds {
         // Zero is one: the first batch always comes (KIP-74), or nobody would get on.
         let bytes_max = (request.max_bytes.max(1) as usize).min(limits.fetch_bytes);
         // A connection that is silent for longer than it may be is closed: its client hears something well before.
         let wait = Duration::from_millis(request.max_wait_ms.max(0) as u64).min(limits.connection_idle / 2);
-        Wish {
+        FetchBounds {
             bytes_min: (request.min_bytes.max(0) as usize).min(bytes_max),
             bytes_max,
             deadline: now + wait,
@@ -162,7 +162,7 @@ impl Wish {
 /// A fetch on its way.
 struct Fetch<'a> {
     core: &'a Rc<Core>,
-    wish: Wish,
+    bounds: FetchBounds,
     planned: Vec<Planned>,
     /// Bytes that all planned partitions may bring.
     bytes_wanted: usize,
@@ -179,12 +179,12 @@ struct Found {
 }
 
 impl<'a> Fetch<'a> {
-    fn new(core: &'a Rc<Core>, wish: Wish, planned: Vec<Planned>) -> Fetch<'a> {
+    fn new(core: &'a Rc<Core>, bounds: FetchBounds, planned: Vec<Planned>) -> Fetch<'a> {
         let bytes_wanted: usize = planned.iter().map(|planned| planned.read.bytes_max).sum();
         Fetch {
             core,
-            wish,
-            bytes_wanted: bytes_wanted.min(wish.bytes_max),
+            bounds,
+            bytes_wanted: bytes_wanted.min(bounds.bytes_max),
             owners: owner_count(core, &planned),
             planned,
         }
@@ -194,7 +194,7 @@ impl<'a> Fetch<'a> {
     fn grant(&self) -> (Option<Held>, Option<usize>) {
         let granted = self.core.answers.grant(self.bytes_wanted * self.owners);
         let room = granted.as_ref().map(|granted| granted.bytes() / self.owners);
-        (granted, room.map(|room| room.min(self.wish.bytes_max)))
+        (granted, room.map(|room| room.min(self.bounds.bytes_max)))
     }
 
     /// Finds enough, or what there is when the time is up or `gives_way` returns.
@@ -206,7 +206,7 @@ impl<'a> Fetch<'a> {
             let (granted, room) = self.grant();
             let numbers = waiting.as_ref().map(Waiting::numbers);
             let decision = self.look(numbers.as_ref(), room, &mut outcomes).await;
-            let is_over = self.planned.is_empty() || Instant::now() >= self.wish.deadline;
+            let is_over = self.planned.is_empty() || Instant::now() >= self.bounds.deadline;
             if decision == Decision::Answer || is_over {
                 return Found::new(outcomes, waited, granted);
             }
@@ -225,11 +225,11 @@ impl<'a> Fetch<'a> {
             let in_vain = tokio::select! {
                 biased;
                 () = more => false,
-                () = sleep_until(self.wish.deadline) => true,
+                () = sleep_until(self.bounds.deadline) => true,
                 () = &mut gives_way => true,
             };
             if in_vain {
-                self.wish.deadline = Instant::now();
+                self.bounds.deadline = Instant::now();
                 // If there was nothing, and nothing came, there is no need to look again.
                 if decision == Decision::WaitForRoom || waiting.has_nothing() {
                     return Found::new(outcomes, waited, None);
@@ -249,7 +249,7 @@ impl<'a> Fetch<'a> {
             numbers.map(|numbers| numbers.iter().map(|number| self.planned[*number]).collect());
         let looked_at = some.as_deref().unwrap_or(&self.planned);
         read_all(self.core, looked_at, room.unwrap_or(0), outcomes).await;
-        decide(&sight(looked_at, outcomes, room), self.wish.bytes_min)
+        decide(&sight(looked_at, outcomes, room), self.bounds.bytes_min)
     }
 }
 

@@ -8,7 +8,7 @@ mod gathering;
 mod host;
 mod internal_topic;
 mod lags;
-mod place;
+mod partitioner;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -33,7 +33,7 @@ pub(crate) use internal_topic::{FIXED_CONFIG, own_config, topic_settings};
 pub(crate) use lags::{GroupLag, watch_lags};
 
 use host::GroupHost;
-use place::partition_of;
+use partitioner::partition_of;
 
 /// The coordinators of one core, by the partition of the groups' topic that each writes to.
 #[derive(Default)]

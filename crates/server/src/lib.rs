@@ -24,6 +24,7 @@ mod fetch_session;
 mod groups;
 mod http;
 mod idle_poll;
+mod log_bounds;
 mod long;
 mod mailbox;
 mod maintenance;
@@ -33,7 +34,6 @@ mod owner;
 mod producer_ids;
 pub mod record_json;
 mod seats;
-mod stands;
 mod topic_names;
 
 pub use core_death::CoreDied;

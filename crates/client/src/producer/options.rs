@@ -60,8 +60,7 @@ pub struct ProducerOptions {
     /// The compression of batches.
     pub compression: Compression,
     /// The time for which failed batches are tried again. Zero reports the first failure. Without `idempotent`, a batch that
-    /// may have been
-    /// appended already is never sent again.
+    /// may have been appended already is never sent again.
     pub retry_for: Duration,
 }
 

@@ -18,8 +18,7 @@ const REPEAT_PAUSE_MAX: Duration = Duration::from_millis(320);
 
 impl Producer {
     /// Says if a batch that met `error` may be sent again: with sequence numbers whenever the error may pass, else only if it
-    /// was
-    /// surely not appended.
+    /// was surely not appended.
     pub(super) fn may_repeat(&self, error: &ClientError) -> bool {
         if self.options.retry_for.is_zero() || !error.is_retriable() {
             return false;

@@ -3,7 +3,7 @@
 use protocol::metadata::topic_config::{ConfigKind, KNOWN};
 
 use super::keys::{KEYS, TOPIC_DEFAULTS};
-use super::speech::{read_bytes, read_duration};
+use super::values::{read_bytes, read_duration};
 use super::{Config, Source};
 
 /// The units of Kafka's times: most names end with `.ms`, some with `.minutes`.

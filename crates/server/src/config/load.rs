@@ -10,8 +10,8 @@ use storage::JournalSizes;
 
 use super::keys::{KEYS, TOPIC_DEFAULTS, find};
 use super::plain::plain_value;
-use super::speech::{read_host_port, show_bytes, show_duration};
 use super::suggest::suggest;
+use super::values::{read_host_port, show_bytes, show_duration};
 use super::{Config, ConfigError, Source};
 
 /// A configuration file that the caller has read.

@@ -4,7 +4,7 @@
 use protocol::metadata::KnownBrokerConfig;
 use protocol::metadata::topic_config::{self, ConfigUnit};
 
-use super::speech::{read_bytes, read_duration};
+use super::values::{read_bytes, read_duration};
 
 const TIME: &str = "a whole number of milliseconds, or a time such as 90s, 12h or 7d";
 const SIZE: &str = "a whole number of bytes, or a size such as 64MiB or 1GiB";

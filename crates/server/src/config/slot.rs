@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::KeyKind;
-use super::speech::{
+use super::values::{
     HostPort, LogFormat, LogLevel, Word, read_bytes, read_duration, read_host_port, show_bytes, show_duration,
 };
 

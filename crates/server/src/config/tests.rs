@@ -12,7 +12,7 @@ use protocol::metadata::topic_config::KNOWN;
 use protocol::metadata::{KnownBrokerConfig, PlanLimits};
 
 use super::keys::KEYS;
-use super::speech::{read_bytes, read_duration, read_host_port, show_bytes, show_duration};
+use super::values::{read_bytes, read_duration, read_host_port, show_bytes, show_duration};
 use super::*;
 
 fn from_file(text: &str) -> Result<Config, ConfigError> {
@@ -179,7 +179,7 @@ fn every_key_is_documented_and_takes_what_it_shows() {
 }
 
 #[test]
-fn values_read_like_speech() {
+fn values_read_as_people_write_them() {
     assert_eq!(read_bytes("64MiB"), Some(64 << 20));
     assert_eq!(read_bytes("64 mib"), Some(64 << 20));
     assert_eq!(read_bytes("2GB"), Some(2_000_000_000));

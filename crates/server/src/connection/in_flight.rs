@@ -30,7 +30,7 @@ pub(super) struct InFlight {
 
 /// The cost of a request under way.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Wish {
+pub(super) struct Cost {
     /// Its bytes as they came.
     pub(super) size: usize,
     /// Bytes that it takes of its core's memory.
@@ -74,20 +74,20 @@ impl InFlight {
     }
 
     /// Waits until a request may be under way, too. `room` is what it has taken already.
-    pub(super) async fn admit(&self, core: &Budget, wish: Wish, room: Option<Room>) -> Permits {
-        let bytes = u32::try_from(wish.size).unwrap_or(u32::MAX);
+    pub(super) async fn admit(&self, core: &Budget, cost: Cost, room: Option<Room>) -> Permits {
+        let bytes = u32::try_from(cost.size).unwrap_or(u32::MAX);
         let bytes = bytes.clamp(1, self.bytes_max);
         let permit = Arc::clone(&self.free).acquire_many_owned(bytes).await;
         let permit = permit.expect("the semaphore is never closed");
         let memory = match room {
             Some(room) => Memory::Room(room),
-            None => self.memory(core, wish.memory_bytes).await,
+            None => self.memory(core, cost.memory_bytes).await,
         };
         let (room, roomless) = match memory {
             Memory::Room(room) => (Some(room), None),
             Memory::Roomless(permit) => (None, Some(permit)),
         };
-        let still = wish.may_wait.then(|| Arc::clone(&self.still).try_acquire_owned());
+        let still = cost.may_wait.then(|| Arc::clone(&self.still).try_acquire_owned());
         Permits {
             _bytes: permit,
             _roomless: roomless,
@@ -130,8 +130,8 @@ mod tests {
 
     const MIB: usize = 1 << 20;
 
-    fn wish(size: usize, may_wait: bool) -> Wish {
-        Wish {
+    fn cost(size: usize, may_wait: bool) -> Cost {
+        Cost {
             size,
             memory_bytes: size,
             may_wait,
@@ -143,7 +143,7 @@ mod tests {
         let core = Budget::new(MIB);
         let in_flight = InFlight::new(None, 16 * MIB);
         let half = SMALL_FRAME_BYTES / 2;
-        let admit = || in_flight.admit(&core, wish(half, false), None).now_or_never();
+        let admit = || in_flight.admit(&core, cost(half, false), None).now_or_never();
         // The first ones are free.
         let free: Vec<Permits> = (0..2).filter_map(|_| admit()).collect();
         assert!(free.iter().all(|permits| permits.room.is_none()));
@@ -162,7 +162,7 @@ mod tests {
         let in_flight = InFlight::new(None, 16 * MIB);
         for _ in 0..100 {
             let admitted = in_flight
-                .admit(&core, wish(SMALL_FRAME_BYTES, false), None)
+                .admit(&core, cost(SMALL_FRAME_BYTES, false), None)
                 .now_or_never();
             assert!(admitted.expect("nothing else is under way").room.is_none());
         }
@@ -175,10 +175,10 @@ mod tests {
         assert!(all.is_some());
         let in_flight = InFlight::new(None, 16 * MIB);
         let first = in_flight
-            .admit(&core, wish(SMALL_FRAME_BYTES, false), None)
+            .admit(&core, cost(SMALL_FRAME_BYTES, false), None)
             .now_or_never();
         assert!(first.is_some());
-        let mut second = Box::pin(in_flight.admit(&core, wish(SMALL_FRAME_BYTES, false), None));
+        let mut second = Box::pin(in_flight.admit(&core, cost(SMALL_FRAME_BYTES, false), None));
         assert!(second.as_mut().now_or_never().is_none());
         drop(first);
         let second = second.now_or_never().expect("nothing else is under way");
@@ -191,20 +191,20 @@ mod tests {
         let in_flight = InFlight::new(None, 2 * MIB);
         let large = core.room(4 * MIB).now_or_never();
         let permits = in_flight
-            .admit(&core, wish(4 * MIB, false), large)
+            .admit(&core, cost(4 * MIB, false), large)
             .now_or_never()
             .expect("nothing is under way");
         assert!(permits.room.is_some());
         assert!(
             in_flight
-                .admit(&core, wish(1, false), None)
+                .admit(&core, cost(1, false), None)
                 .now_or_never()
                 .is_none()
         );
         drop(permits);
         assert!(
             in_flight
-                .admit(&core, wish(1, false), None)
+                .admit(&core, cost(1, false), None)
                 .now_or_never()
                 .is_some()
         );
@@ -215,11 +215,11 @@ mod tests {
         let core = Budget::new(MIB);
         let in_flight = InFlight::new(None, 16 * MIB);
         let admit = |memory_bytes| {
-            let wish = Wish {
+            let cost = Cost {
                 memory_bytes,
-                ..wish(1, false)
+                ..cost(1, false)
             };
-            in_flight.admit(&core, wish, None).now_or_never()
+            in_flight.admit(&core, cost, None).now_or_never()
         };
         let narrow = admit(SMALL_FRAME_BYTES).expect("it needs no room");
         assert!(narrow.room.is_none());
@@ -233,9 +233,9 @@ mod tests {
     async fn requests_without_room_take_little_memory_together() {
         let core = Budget::new(MIB);
         let in_flight = InFlight::new(None, 16 * MIB);
-        let part = Wish {
+        let part = Cost {
             memory_bytes: SMALL_FRAME_BYTES / 4,
-            ..wish(1, false)
+            ..cost(1, false)
         };
         let admit = || in_flight.admit(&core, part, None).now_or_never();
         let held: Vec<Permits> = (0..8).filter_map(|_| admit()).collect();
@@ -248,7 +248,7 @@ mod tests {
     async fn no_room_is_kept_behind_a_request_that_waits() {
         let core = Budget::new(MIB);
         let in_flight = InFlight::new(None, 16 * MIB);
-        let admit = |may_wait| in_flight.admit(&core, wish(SMALL_FRAME_BYTES, may_wait), None);
+        let admit = |may_wait| in_flight.admit(&core, cost(SMALL_FRAME_BYTES, may_wait), None);
         let (waits, next) = (admit(true).now_or_never(), admit(false).now_or_never());
         assert!(next.is_none(), "it needs room, and would keep it");
         assert!(in_flight.until_none_waits().now_or_never().is_none());

@@ -83,7 +83,7 @@ impl Waiting {
             self.unwatched.extend(&moved);
             looked_at = moved.len();
             // Any record will do, if it is one.
-            if looked_at > 0 && (fetch.wish.bytes_min <= 1 || self.count(fetch, &moved, outcomes).await) {
+            if looked_at > 0 && (fetch.bounds.bytes_min <= 1 || self.count(fetch, &moved, outcomes).await) {
                 return;
             }
         }
@@ -107,7 +107,7 @@ impl Waiting {
             }
         }
         let sight = self.tally.sight(&fetch.planned, room);
-        decide(&sight, fetch.wish.bytes_min) != Decision::WaitForRecords
+        decide(&sight, fetch.bounds.bytes_min) != Decision::WaitForRecords
     }
 
     /// Has the fetch woken as soon as the tail of a partition moves beyond what was seen of it.

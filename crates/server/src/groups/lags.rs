@@ -14,7 +14,7 @@ use record::PartitionId;
 use tokio::time::sleep;
 
 use crate::core::Core;
-use crate::stands::{Stands, stands_of};
+use crate::log_bounds::{LogBounds, bounds_of};
 
 /// Offsets and groups that are looked at without a rest, and the rest: 25,000 a second, which take a hundredth of a core.
 const AT_ONCE: usize = 256;
@@ -53,11 +53,11 @@ async fn find_lags(core: &Rc<Core>) -> Arc<[GroupLag]> {
                     index: committed.partition.index,
                 })
             });
-            let stands = stands_of(core, partitions).await;
-            for (committed, stands) in some.iter().zip(stands) {
+            let bounds = bounds_of(core, partitions).await;
+            for (committed, bounds) in some.iter().zip(bounds) {
                 // Of a partition that is gone, or whose core does not tell, nothing is known.
-                if let Some(stands) = stands {
-                    furthest.add(committed, stands);
+                if let Some(bounds) = bounds {
+                    furthest.add(committed, bounds);
                 }
             }
             match next {
@@ -88,8 +88,8 @@ impl Furthest {
     }
 
     /// Takes an offset; those of one group and topic come one after the other.
-    fn add(&mut self, committed: &GroupOffset, stands: Stands) {
-        let records = stands.behind(committed.offset).unsigned_abs();
+    fn add(&mut self, committed: &GroupOffset, bounds: LogBounds) {
+        let records = bounds.behind(committed.offset).unsigned_abs();
         match &mut self.current {
             Some(lag) if lag.group == committed.group && lag.topic == committed.partition.topic => {
                 lag.records = lag.records.saturating_add(records);
@@ -142,11 +142,11 @@ mod tests {
     fn told(told_max: usize, offsets: &[(GroupOffset, i64)]) -> Vec<(String, u64)> {
         let mut furthest = Furthest::new(told_max);
         for (committed, tail) in offsets {
-            let stands = Stands {
+            let bounds = LogBounds {
                 log_start: Offset::ZERO,
                 tail: Offset(*tail),
             };
-            furthest.add(committed, stands);
+            furthest.add(committed, bounds);
         }
         let lags = furthest.into_told();
         let lags = lags.iter();

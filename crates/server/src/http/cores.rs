@@ -19,8 +19,8 @@ use tokio::time::{Instant, timeout_at};
 use crate::append_path::send_from_outside;
 use crate::caller::Caller;
 use crate::core::{Core, NodeFacts};
+use crate::log_bounds::LogBounds;
 use crate::mailbox::Stopping;
-use crate::stands::Stands;
 
 use super::body::ANSWERS_FULL;
 use super::problem::{Kind, Problem};
@@ -78,7 +78,7 @@ impl KnownTopic {
 
 /// The outcome of a read. Its core counts it as held until it is dropped.
 pub(super) struct Found {
-    pub(super) stands: Stands,
+    pub(super) bounds: LogBounds,
     pub(super) batches: Vec<Bytes>,
     _lent: oneshot::Sender<()>,
 }
@@ -88,12 +88,12 @@ impl Found {
     /// These batches; what comes with them ends when they are let go of.
     pub(super) fn of(batches: Vec<Bytes>) -> (Found, oneshot::Receiver<()>) {
         let (lent, returned) = oneshot::channel();
-        let stands = Stands {
+        let bounds = LogBounds {
             log_start: Offset(0),
             tail: Offset(0),
         };
         let found = Found {
-            stands,
+            bounds,
             batches,
             _lent: lent,
         };
@@ -248,7 +248,7 @@ impl Cores {
                 drop(held);
             });
             Ok::<Found, Unread>(Found {
-                stands: Stands {
+                bounds: LogBounds {
                     log_start: result.log_start,
                     tail: result.tail,
                 },
@@ -259,16 +259,16 @@ impl Cores {
         .await?
     }
 
-    /// Where a partition stands.
+    /// The bounds of a partition.
     ///
     /// # Errors
     /// It is gone, or the node is stopping.
-    pub(super) async fn stands(&self, partition: PartitionId) -> Result<Stands, Unread> {
-        let stands = self.ask_owner(
+    pub(super) async fn bounds(&self, partition: PartitionId) -> Result<LogBounds, Unread> {
+        let bounds = self.ask_owner(
             partition,
-            move |shard| async move { Stands::of(&shard, partition) },
+            move |shard| async move { LogBounds::of(&shard, partition) },
         );
-        Ok(stands.await??)
+        Ok(bounds.await??)
     }
 
     /// Has `reader` woken as soon as the tail is beyond `seen`, or the partition is gone.

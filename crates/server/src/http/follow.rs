@@ -21,8 +21,8 @@ use tokio::time::{sleep, timeout};
 
 use crate::budget::Room;
 use crate::caller::Caller;
+use crate::log_bounds::LogBounds;
 use crate::seats::{Full, Seat};
-use crate::stands::Stands;
 
 use super::App;
 use super::body::{busy, holding};
@@ -58,7 +58,7 @@ pub(super) async fn follow(
         None => Start::read(&query, Start::Latest)?,
     };
     let from = start.find(&app, partition).await?;
-    let Stands { log_start, tail } = app.cores.stands(partition).await?;
+    let LogBounds { log_start, tail } = app.cores.bounds(partition).await?;
     if from < log_start || from > tail {
         return Err(out_of_range(from, log_start, tail));
     }
@@ -127,7 +127,7 @@ fn resumed(headers: &HeaderMap) -> Result<Option<Start>, Problem> {
 enum End {
     /// The client has gone, or is cut off: nobody to tell.
     Nobody,
-    Trimmed(Stands),
+    Trimmed(LogBounds),
     Deleted,
     Stopping,
     /// Something else, in words.
@@ -138,7 +138,7 @@ impl End {
     fn told(&self) -> Option<Value> {
         match self {
             End::Nobody => None,
-            End::Trimmed(Stands { log_start, tail }) => Some(json!({
+            End::Trimmed(LogBounds { log_start, tail }) => Some(json!({
                 "reason": "trimmed",
                 "first_offset": log_start.0,
                 "tail": tail.0,
@@ -154,7 +154,7 @@ impl End {
             Unread::Stopping(_) => End::Stopping,
             Unread::Refused(ReadRefusal::UnknownPartition) => End::Deleted,
             Unread::Refused(ReadRefusal::OutOfRange { log_start, tail, .. }) => {
-                End::Trimmed(Stands { log_start, tail })
+                End::Trimmed(LogBounds { log_start, tail })
             }
             unread => End::Failed(unread.to_string()),
         }
@@ -201,12 +201,12 @@ impl Follower {
                 // Unpacking may take long, and is for nobody then.
                 () = pieces.closed() => Err(End::Nobody),
             };
-            let stands = match sent {
+            let bounds = match sent {
                 Ok(None) => continue,
-                Ok(Some(stands)) => stands,
+                Ok(Some(bounds)) => bounds,
                 Err(end) => return end,
             };
-            self.app.cores.watch(self.partition, stands.tail, &arrivals);
+            self.app.cores.watch(self.partition, bounds.tail, &arrivals);
             if let Err(end) = self.wait(&arrivals).await {
                 return end;
             }
@@ -214,7 +214,7 @@ impl Follower {
     }
 
     /// Sends the next records; if there are none, says where the partition stands.
-    async fn send_page(&mut self) -> Result<Option<Stands>, End> {
+    async fn send_page(&mut self) -> Result<Option<LogBounds>, End> {
         let no_memory = || End::Failed("there is no memory for answers".to_owned());
         let answers = &self.app.answers;
         let room = room(&self.app, &self.caller, PIECE_BYTES).await;
@@ -236,12 +236,12 @@ impl Follower {
             Form::Events,
             &mut room,
         );
-        let (page, stands) = read.await.map_err(|failed| match failed {
+        let (page, bounds) = read.await.map_err(|failed| match failed {
             Failed::Unread(unread) => End::of(unread),
             Failed::Unpaged(unpaged) => End::Failed(unpaged.to_string()),
         })?;
         if page.next == self.from {
-            return Ok(Some(stands));
+            return Ok(Some(bounds));
         }
         // A first record may be larger than a piece.
         if !answers.resize(&mut room, page.text.len()) {

@@ -1,6 +1,5 @@
 //! Bounds on the work that one client, and all together, may give the HTTP thread. Fixed: nobody should have to tune them.
-//! Memory for
-//! bodies and answers is bounded by the configuration, as for Kafka's requests.
+//! Memory for bodies and answers is bounded by the configuration, as for Kafka's requests.
 
 use std::time::Duration;
 

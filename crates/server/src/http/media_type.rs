@@ -36,7 +36,7 @@ pub(super) fn names(types: &[MediaType]) -> String {
     names.join(", ")
 }
 
-/// The form that a client likes best among those that are produced; of equals, and without a wish, the first.
+/// The form that a client likes best among those that are produced; of equals, and without an Accept header, the first.
 ///
 /// # Errors
 /// It takes none of them.
@@ -45,25 +45,25 @@ pub(super) fn choose(headers: &HeaderMap, produced: &[MediaType]) -> Result<Medi
         let detail = format!("only these are given here: {}", names(produced));
         Problem::new(Kind::NotAcceptable, detail).with("produces", names(produced))
     };
-    let mut wishes = Vec::new();
+    let mut ranges = Vec::new();
     for value in headers.get_all(header::ACCEPT) {
         let value = value.to_str().map_err(|_| refused())?;
-        wishes.extend(
+        ranges.extend(
             value
                 .split(',')
                 .map(str::trim)
                 .filter(|range| !range.is_empty())
-                .map(Wish::read),
+                .map(MediaRange::read),
         );
     }
-    if wishes.is_empty() {
+    if ranges.is_empty() {
         return produced.first().copied().ok_or_else(refused);
     }
     let mut best: Option<(MediaType, u32)> = None;
     for candidate in produced {
         // The most specific range that matches has the say.
-        let wish = wishes.iter().filter_map(|wish| wish.matches(candidate.name()));
-        let Some((_, weight)) = wish.max_by_key(|(specific, _)| *specific) else {
+        let matching = ranges.iter().filter_map(|range| range.matches(candidate.name()));
+        let Some((_, weight)) = matching.max_by_key(|(specific, _)| *specific) else {
             continue;
         };
         if weight > best.map_or(0, |(_, weight)| weight) {
@@ -74,19 +74,19 @@ pub(super) fn choose(headers: &HeaderMap, produced: &[MediaType]) -> Result<Medi
 }
 
 /// One media range of an Accept header.
-struct Wish<'a> {
+struct MediaRange<'a> {
     range: &'a str,
     /// In thousandths.
     weight: u32,
 }
 
-impl Wish<'_> {
-    fn read(text: &str) -> Wish<'_> {
+impl MediaRange<'_> {
+    fn read(text: &str) -> MediaRange<'_> {
         let mut parts = text.split(';').map(str::trim);
         let range = parts.next().unwrap_or_default();
         let weight = parts.find_map(|part| part.strip_prefix("q=").or_else(|| part.strip_prefix("Q=")));
         let weight = weight.map_or(1.0, |weight| weight.parse().unwrap_or(0.0));
-        Wish {
+        MediaRange {
             range,
             weight: (f32::clamp(weight, 0.0, 1.0) * 1_000.0) as u32,
         }

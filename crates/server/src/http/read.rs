@@ -20,7 +20,7 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use crate::api::list_offsets::offset_since;
 use crate::budget::Room;
 use crate::caller::Caller;
-use crate::stands::Stands;
+use crate::log_bounds::LogBounds;
 
 use super::App;
 use super::body::{HeldBody, answers_full};
@@ -96,30 +96,30 @@ impl Start {
     ) -> Result<Offset, ReadRefusal> {
         match self {
             Start::At(offset) => Ok(offset),
-            Start::Earliest => Ok(Stands::of(shard, partition)?.log_start),
-            Start::Latest => Ok(Stands::of(shard, partition)?.tail),
+            Start::Earliest => Ok(LogBounds::of(shard, partition)?.log_start),
+            Start::Latest => Ok(LogBounds::of(shard, partition)?.tail),
             Start::Since(timestamp_ms) => match offset_since(shard, partition, timestamp_ms).await? {
                 Some(offset) => Ok(offset),
-                None => Ok(Stands::of(shard, partition)?.tail),
+                None => Ok(LogBounds::of(shard, partition)?.tail),
             },
         }
     }
 }
 
-/// Bounds on one answer, and the time to wait for the first record.
+/// The start of a read, the bounds of its answer, and the time to wait for the first record.
 #[derive(Debug, Clone, Copy)]
-struct Wish {
+struct Asked {
     start: Start,
     records: usize,
     bytes: usize,
     wait: Duration,
 }
 
-impl Wish {
-    fn read(app: &App, query: &Query) -> Result<Wish, Problem> {
+impl Asked {
+    fn read(app: &App, query: &Query) -> Result<Asked, Problem> {
         let bytes_max = app.cores.facts.config.limits.fetch_bytes;
         let wait_max = app.limits.read_wait_max.as_millis() as u64;
-        Ok(Wish {
+        Ok(Asked {
             start: Start::read(query, Start::Earliest)?,
             records: query.number("limit", 1..=RECORDS_MAX)?.unwrap_or(RECORDS),
             bytes: query
@@ -146,38 +146,38 @@ pub(super) async fn from_partition(
         return follow::follow(app, partition, query, request.headers(), (line, caller)).await;
     }
     let query = Query::read(query, &["offset", "timestamp_ms", "limit", "bytes", "wait_ms"])?;
-    let wish = Wish::read(&app, &query)?;
+    let asked = Asked::read(&app, &query)?;
     let form = match media_type {
         MediaType::JsonLines => Form::Lines,
         _ => Form::Array,
     };
-    let (page, stands, room) = find(&app, partition, wish, form, &caller).await?;
-    Ok(respond(&app, media_type, page, stands, room, &line))
+    let (page, bounds, room) = find(&app, partition, asked, form, &caller).await?;
+    Ok(respond(&app, media_type, page, bounds, room, &line))
 }
 
 /// The records that are there, or those that come first while there is time.
 async fn find(
     app: &Arc<App>,
     partition: PartitionId,
-    wish: Wish,
+    asked: Asked,
     form: Form,
     caller: &Caller,
-) -> Result<(Page, Stands, Room), Problem> {
-    let deadline = Instant::now() + wish.wait;
-    let mut from = wish.start.find(app, partition).await?;
+) -> Result<(Page, LogBounds, Room), Problem> {
+    let deadline = Instant::now() + asked.wait;
+    let mut from = asked.start.find(app, partition).await?;
     let arrivals = Watcher::new(1);
     let mut stopped = app.stopped.clone();
     loop {
-        let mut room = room(app, caller, wish.bytes).await?;
+        let mut room = room(app, caller, asked.bytes).await?;
         let most = Most {
-            records: wish.records,
-            read_bytes: wish.bytes,
-            text_bytes: wish.bytes,
+            records: asked.records,
+            read_bytes: asked.bytes,
+            text_bytes: asked.bytes,
         };
-        let (page, stands) = match read_page(app, partition, from, most, form, &mut room).await {
+        let (page, bounds) = match read_page(app, partition, from, most, form, &mut room).await {
             // Retention was faster than we were.
             Err(Failed::Unread(Unread::Refused(ReadRefusal::OutOfRange { log_start, .. })))
-                if wish.start == Start::Earliest && from < log_start =>
+                if asked.start == Start::Earliest && from < log_start =>
             {
                 from = log_start;
                 continue;
@@ -189,14 +189,14 @@ async fn find(
             if !app.answers.resize(&mut room, page.text.len()) {
                 return Err(answers_full());
             }
-            return Ok((page, stands, room));
+            return Ok((page, bounds, room));
         }
         drop(room);
         if page.next > from {
             from = page.next;
             continue;
         }
-        app.cores.watch(partition, stands.tail, &arrivals);
+        app.cores.watch(partition, bounds.tail, &arrivals);
         tokio::select! {
             biased;
             () = arrivals.woken() => {}
@@ -252,12 +252,12 @@ pub(super) async fn read_page(
     most: Most,
     form: Form,
     room: &mut Room,
-) -> Result<(Page, Stands), Failed> {
+) -> Result<(Page, LogBounds), Failed> {
     let found = app
         .cores
         .read(partition, from, most.read_bytes, Instant::now() + ROOM_WAIT)
         .await?;
-    let stands = found.stands;
+    let bounds = found.bounds;
     let limits = page::Limits {
         records_max: most.records,
         bytes_max: most.text_bytes,
@@ -269,26 +269,26 @@ pub(super) async fn read_page(
         room,
     };
     let pool = &app.cores.facts.pool;
-    Ok((make_page(pool, found, from, form, limits, memory).await?, stands))
+    Ok((make_page(pool, found, from, form, limits, memory).await?, bounds))
 }
 
 fn respond(
     app: &App,
     media_type: MediaType,
     page: Page,
-    stands: Stands,
+    bounds: LogBounds,
     room: Room,
     line: &Line,
 ) -> Response {
     let next = page.next;
-    let text = page.finish(stands);
+    let text = page.finish(bounds);
     let mut response = Response::new(HeldBody::hold(text, room, line, &app.limits));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type.name()));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     tell(headers, "ropewalk-next-offset", next);
-    tell(headers, "ropewalk-first-offset", stands.log_start);
-    tell(headers, "ropewalk-tail", stands.tail);
+    tell(headers, "ropewalk-first-offset", bounds.log_start);
+    tell(headers, "ropewalk-tail", bounds.tail);
     response
 }
 

@@ -21,7 +21,7 @@ use crate::caller::Caller;
 use crate::config::plain_value;
 use crate::core::Core;
 use crate::groups::topic_settings;
-use crate::stands::stands_of;
+use crate::log_bounds::bounds_of;
 
 use super::App;
 use super::body::held_json;
@@ -227,10 +227,10 @@ async fn describe_topic(app: &App, name: &str) -> Result<Described, Problem> {
             next_slice().await;
         }
         let ids = (0..listed.partitions).map(|index| Ok(PartitionId { topic: id, index }));
-        let stands = stands_of(&core, ids).await;
-        for (partition, stands) in partitions.iter_mut().zip(stands) {
-            partition.first_offset = stands.map(|stands| stands.log_start.0);
-            partition.tail = stands.map(|stands| stands.tail.0);
+        let bounds = bounds_of(&core, ids).await;
+        for (partition, bounds) in partitions.iter_mut().zip(bounds) {
+            partition.first_offset = bounds.map(|bounds| bounds.log_start.0);
+            partition.tail = bounds.map(|bounds| bounds.tail.0);
         }
         Some((listed, partitions))
     });

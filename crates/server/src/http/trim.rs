@@ -26,7 +26,7 @@ pub(super) async fn before(
     let partition = topic.partition(&partition)?;
     let query = Query::read(request.uri().query(), &["before"])?;
     let first_kept = match query.get("before") {
-        Some(UP_TO_TAIL) => app.cores.stands(partition).await?.tail,
+        Some(UP_TO_TAIL) => app.cores.bounds(partition).await?.tail,
         Some(_) => {
             let offset = query.number("before", 0..=i64::MAX)?;
             Offset(offset.expect("the parameter is there"))

@@ -19,7 +19,7 @@ use crate::answer_budget::AnswerBudget;
 use crate::api::AnswerKind;
 use crate::budget::Budget;
 use crate::connection::ConnectionError;
-use crate::connection::in_flight::{InFlight, Wish};
+use crate::connection::in_flight::{Cost, InFlight};
 
 const MIB: usize = 1 << 20;
 const SECOND: Duration = Duration::from_secs(1);
@@ -142,13 +142,13 @@ fn a_whole_answer_has_a_bounded_time() {
 
 /// An answer of `bytes` times its number; none of it if `bytes` is zero.
 fn answer(number: u8, bytes: usize) -> Ready {
-    let wish = Wish {
+    let cost = Cost {
         size: 1,
         memory_bytes: 1,
         may_wait: false,
     };
     let permits = InFlight::new(None, 1)
-        .admit(&Budget::new(1), wish, None)
+        .admit(&Budget::new(1), cost, None)
         .now_or_never();
     let frame = Frame {
         chunks: vec![Bytes::from(vec![number; bytes])],

@@ -8,8 +8,8 @@ use protocol::groups::{CommittedOffset, FetchedTopic, Name};
 use record::Offset;
 use serde::Serialize;
 
+use crate::log_bounds::{LogBounds, bounds_of};
 use crate::owner::find_partition;
-use crate::stands::{Stands, stands_of};
 
 use super::super::App;
 use super::super::paging::Paging;
@@ -41,18 +41,22 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    fn of((topic, partition): Place, committed: Option<CommittedOffset>, stands: Option<Stands>) -> Progress {
+    fn of(
+        (topic, partition): Place,
+        committed: Option<CommittedOffset>,
+        bounds: Option<LogBounds>,
+    ) -> Progress {
         let offset = committed.as_ref().map(|committed| committed.offset.0);
-        let tail = stands.map(|stands| stands.tail.0);
-        let lag = stands
+        let tail = bounds.map(|bounds| bounds.tail.0);
+        let lag = bounds
             .zip(offset)
-            .map(|(stands, offset)| stands.behind(Offset(offset)));
+            .map(|(bounds, offset)| bounds.behind(Offset(offset)));
         Progress {
             topic: topic.to_string(),
             partition,
             offset,
             metadata: committed.map(|committed| committed.metadata.to_string()),
-            first_offset: stands.map(|stands| stands.log_start.0),
+            first_offset: bounds.map(|bounds| bounds.log_start.0),
             tail,
             lag,
         }
@@ -91,17 +95,17 @@ impl Page {
     ) -> Result<(Vec<Progress>, Option<String>), Problem> {
         let (told, next) = self.cut(&all(fetched, members));
         let places: Vec<Place> = told.iter().map(|(place, _)| place.clone()).collect();
-        let stands = app.cores.ask_metadata(move |core| async move {
+        let bounds = app.cores.ask_metadata(move |core| async move {
             let found: Vec<_> = core.with_metadata(|metadata| {
                 let found = places.iter();
                 found
                     .map(|(topic, index)| find_partition(metadata, topic, *index))
                     .collect()
             });
-            stands_of(&core, found.into_iter()).await
+            bounds_of(&core, found.into_iter()).await
         });
-        let told = told.into_iter().zip(stands.await?);
-        let told = told.map(|((place, committed), stands)| Progress::of(place, committed, stands));
+        let told = told.into_iter().zip(bounds.await?);
+        let told = told.map(|((place, committed), bounds)| Progress::of(place, committed, bounds));
         Ok((told.collect(), next))
     }
 
@@ -210,14 +214,14 @@ mod tests {
                 metadata: "".into(),
             })
         };
-        let stands = Some(Stands {
+        let bounds = Some(LogBounds {
             log_start: Offset(2),
             tail: Offset(9),
         });
-        let lag = |committed, stands| Progress::of(("t".into(), 0), committed, stands).lag;
-        assert_eq!(lag(committed(4), stands), Some(5));
-        assert_eq!(lag(committed(12), stands), Some(0));
-        assert_eq!(lag(None, stands), None);
+        let lag = |committed, bounds| Progress::of(("t".into(), 0), committed, bounds).lag;
+        assert_eq!(lag(committed(4), bounds), Some(5));
+        assert_eq!(lag(committed(12), bounds), Some(0));
+        assert_eq!(lag(None, bounds), None);
         assert_eq!(lag(committed(4), None), None);
     }
 }

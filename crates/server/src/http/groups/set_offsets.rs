@@ -21,9 +21,9 @@ use shard::{ReadRefusal, Shard};
 use tokio::time::timeout;
 
 use crate::caller::Caller;
+use crate::log_bounds::LogBounds;
 use crate::mailbox::Stopping;
 use crate::owner::ask_owners;
-use crate::stands::Stands;
 
 use super::super::App;
 use super::super::body::write_json;
@@ -166,7 +166,7 @@ async fn find_offsets(app: &App, starts: Vec<(PartitionId, Start)>) -> Result<Ve
 /// On the core that owns the partition: what is meant, if it is there.
 async fn find_offset(shard: &Rc<Shard>, id: PartitionId, start: Start) -> Result<Offset, ReadRefusal> {
     let wanted = start.find_here(shard, id).await?;
-    let Stands { log_start, tail } = Stands::of(shard, id)?;
+    let LogBounds { log_start, tail } = LogBounds::of(shard, id)?;
     match (log_start..=tail).contains(&wanted) {
         true => Ok(wanted),
         false => Err(ReadRefusal::OutOfRange {

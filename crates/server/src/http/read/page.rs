@@ -9,8 +9,8 @@ use record::{Offset, Record};
 use serde_json::json;
 
 use super::super::body::ANSWERS_FULL;
+use crate::log_bounds::LogBounds;
 use crate::record_json;
-use crate::stands::Stands;
 
 pub(in super::super) use turns::WORK_BYTES;
 pub(super) use turns::{Memory, make_page};
@@ -115,14 +115,14 @@ impl Page {
     }
 
     /// The whole text, with what stands around the records.
-    pub(super) fn finish(self, stands: Stands) -> Vec<u8> {
+    pub(super) fn finish(self, bounds: LogBounds) -> Vec<u8> {
         if self.form != Form::Array {
             return self.text;
         }
         let around = json!({
             "next_offset": self.next.0,
-            "first_offset": stands.log_start.0,
-            "tail": stands.tail.0,
+            "first_offset": bounds.log_start.0,
+            "tail": bounds.tail.0,
         });
         let around = around.to_string();
         let (head, tail) = (b"{\"records\":[", [b"],", &around.as_bytes()[1..]].concat());

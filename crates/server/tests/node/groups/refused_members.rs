@@ -1,6 +1,5 @@
 //! Requests that no member should send, nor anyone who is none: Kafka's code for each, in the place where its clients look, and
-//! nothing
-//! lost by it.
+//! nothing lost by it.
 
 use bytes::Bytes;
 use kafka_wire::leave_group::MemberIdentity;

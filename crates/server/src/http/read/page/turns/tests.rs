@@ -7,7 +7,7 @@ use record::BatchBuilder;
 
 use super::super::write_record;
 use super::*;
-use crate::stands::Stands;
+use crate::log_bounds::LogBounds;
 
 const LIMITS: Limits = Limits {
     records_max: 100,
@@ -294,11 +294,11 @@ fn what_unpacks_to_too_much_is_not_unpacked() {
 fn the_whole_is_json_and_each_event_is_one_line_of_data() {
     let batches = [batch(Compression::None, 0, &["a\nb", "c"])];
     let page = write_page(&batches, Offset(0), Form::Array, &LIMITS).expect("a page");
-    let stands = Stands {
+    let bounds = LogBounds {
         log_start: Offset(0),
         tail: Offset(9),
     };
-    let whole: serde_json::Value = serde_json::from_slice(&page.finish(stands)).expect("JSON");
+    let whole: serde_json::Value = serde_json::from_slice(&page.finish(bounds)).expect("JSON");
     assert_eq!(whole["records"][0]["value"], "a\nb");
     assert_eq!((&whole["next_offset"], &whole["tail"]), (&2.into(), &9.into()));
     let page = write_page(&batches, Offset(0), Form::Events, &LIMITS).expect("a page");

@@ -1,4 +1,4 @@
-//! Where partitions stand, for whoever looks from outside their cores: how much there is, and how far others are behind.
+//! Bounds of partitions' logs, for code outside their cores: the records that there are, and the lags of readers.
 
 use std::rc::Rc;
 
@@ -10,24 +10,24 @@ use crate::core::Core;
 use crate::error_codes::read_code;
 use crate::owner::ask_owners;
 
-/// Where a partition stands: the first offset that is kept, and the first that is not committed.
+/// The bounds of a partition's log: the first offset that is kept, and the first that is not committed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Stands {
+pub(crate) struct LogBounds {
     pub(crate) log_start: Offset,
     pub(crate) tail: Offset,
 }
 
-impl Stands {
-    /// On the core that owns the partition.
+impl LogBounds {
+    /// The bounds of a partition on the core that owns it.
     ///
     /// # Errors
     /// It is not here, or not led here.
-    pub(crate) fn of(shard: &Shard, partition: PartitionId) -> Result<Stands, ReadRefusal> {
-        let stands = shard.with_leader(partition, |leader| Stands {
+    pub(crate) fn of(shard: &Shard, partition: PartitionId) -> Result<LogBounds, ReadRefusal> {
+        let bounds = shard.with_leader(partition, |leader| LogBounds {
             log_start: leader.log_start(),
             tail: leader.tail(),
         });
-        Ok(stands?)
+        Ok(bounds?)
     }
 
     /// The number of offsets between a reader that goes on at `next` and the tail.
@@ -36,14 +36,14 @@ impl Stands {
     }
 }
 
-/// Where many partitions stand, in order; nothing for those that are not there or whose cores do not tell.
-pub(crate) async fn stands_of(
+/// The bounds of many partitions, in order; nothing for those that are not there or whose cores do not tell.
+pub(crate) async fn bounds_of(
     core: &Rc<Core>,
     partitions: impl Iterator<Item = Result<PartitionId, ErrorCode>>,
-) -> Vec<Option<Stands>> {
+) -> Vec<Option<LogBounds>> {
     let questions = partitions.map(|partition| partition.map(|id| (id, ())));
     let look = |shard: Rc<Shard>, id, ()| async move {
-        Stands::of(&shard, id).map_err(|refusal| read_code(&refusal))
+        LogBounds::of(&shard, id).map_err(|refusal| read_code(&refusal))
     };
     let found = ask_owners(core, &None, questions, look).await;
     found.map(Result::ok).collect()

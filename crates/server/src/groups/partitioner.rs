@@ -1,5 +1,5 @@
-//! Where a group lives: which partition of the groups' topic its name gives. Part of the format: a group's records must be
-//! found where they were written, and Kafka's tools compute the same.
+//! The partition of the groups' topic that a group's name gives. Part of the format: a group's records must be found where
+//! they were written, and Kafka's tools compute the same.
 
 /// The partition of a group among `partition_count`, as Kafka has it: the hash that Java gives the name.
 pub(super) fn partition_of(group: &str, partition_count: i32) -> i32 {

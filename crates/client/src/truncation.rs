@@ -1,5 +1,5 @@
-//! Truncation detection (KIP-320): a leader that comes back without its last records goes on with others at the same offsets,
-//! so a reader asks if all that it has read is still there.
+//! Truncation detection (KIP-320): a leader that came back without its last records goes on with others at the same offsets, so a
+//! reader asks if the leader still has all that was read.
 
 use std::collections::HashMap;
 
@@ -14,11 +14,11 @@ use crate::position::Position;
 /// The replica id of a consumer.
 const CONSUMER: i32 = -1;
 
-/// That the leader at `address` has all that was read at these positions, which are of one topic.
+/// Checks that the leader at `address` has all that was read at these positions, which are of one topic.
 ///
 /// # Errors
 /// `RecordsLost`; and what a connection meets. A broker that cannot tell is believed.
-pub(crate) fn check_kept(cluster: &mut Cluster, address: &str, positions: &[Position]) -> Result<()> {
+pub(crate) fn check_truncation(cluster: &mut Cluster, address: &str, positions: &[Position]) -> Result<()> {
     let asked = |position: &Position| {
         let epoch = position.epoch.filter(|epoch| epoch.0 >= 0)?;
         Some(OffsetForLeaderPartition {
