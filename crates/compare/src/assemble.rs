@@ -270,13 +270,7 @@ mod tests {
                 floors: BTreeMap::new(),
             })
         };
-        let cell = CellKey {
-            experiment: "one".to_owned(),
-            row: "100 B".to_owned(),
-            system: "able".to_owned(),
-            driver: "c".to_owned(),
-            identity: "able".to_owned(),
-        };
+        let cell = CellKey::made_up("100 B");
         let run = || Line::Run(Run::new(&cell, 0));
         // Killed in the middle, gone on with to the end, and asked for again when there was nothing left to do.
         let lines = [

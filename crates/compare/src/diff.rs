@@ -162,7 +162,11 @@ fn pairs(before: &Results, after: &Results) -> (Vec<Pair>, Vec<Broken>) {
         };
         let place = place(experiment, row, cell);
         if !cell.runs.is_empty() && later.runs.is_empty() {
-            broken.push(Broken::of(place, later));
+            let why = later.failures.first().map_or("it was not run", String::as_str);
+            broken.push(Broken {
+                place,
+                why: why.to_owned(),
+            });
             continue;
         }
         for metric in metrics(experiment, later_experiment) {
@@ -244,16 +248,6 @@ impl Pair {
             noise_percent: percent(band),
             verdict,
             is_far: verdict == Some(Verdict::Worse) && bands::is_far(before, after, band),
-        }
-    }
-}
-
-impl Broken {
-    fn of(place: Place, cell: &Cell) -> Self {
-        let why = cell.failures.first().map_or("it was not run", String::as_str);
-        Self {
-            place,
-            why: why.to_owned(),
         }
     }
 }

@@ -105,14 +105,9 @@ mod tests {
         assert!(before.starts_with("src/main Some("), "{before}");
         fs::write(directory.path().join("src/main"), "two").expect("there is room");
         assert_ne!(text(), before);
-        let cell = |row: u32| CellKey {
-            experiment: "one".to_owned(),
-            row: row.to_string(),
-            system: "able".to_owned(),
-            driver: "c".to_owned(),
-            identity: String::new(),
-        };
-        let lots: std::collections::BTreeSet<u32> = (0..30).map(|row| lot(&cell(row), 3)).collect();
+        let lots: std::collections::BTreeSet<u32> = (0..30)
+            .map(|row| lot(&CellKey::made_up(&row.to_string()), 3))
+            .collect();
         assert_eq!(lots.len(), 3, "every repetition is drawn by some cell");
         assert_eq!(build().expect("we are running"), build().expect("we are running"));
     }

@@ -47,7 +47,7 @@ pub use self::suite::Suite;
 
 use self::directories::Directories;
 use self::fleet::Fleet;
-use self::peer::Peers;
+use self::peer::{LeftOut, Peers};
 use self::plan::Plan;
 use self::record::{Asked, Line, Moment, Record};
 use self::reserve::Reserve;
@@ -191,11 +191,7 @@ fn check(options: &CompareOptions) -> Result<Duration> {
 
 /// Those that were asked for and cannot take part, for the report; told at once as well. Variants that were asked for by name and that
 /// no chosen table asks are among them.
-fn left_out(
-    mut left_out: Vec<(String, String)>,
-    setting: &Setting<'_>,
-    plans: &[Plan],
-) -> Vec<results::SystemFacts> {
+fn left_out(mut left_out: Vec<LeftOut>, setting: &Setting<'_>, plans: &[Plan]) -> Vec<results::SystemFacts> {
     let ways = plans.iter().flat_map(|plan| asking::ways(setting, plan));
     let in_tables: BTreeSet<String> = ways.map(|way| way.system.variant.name).collect();
     let names = setting.systems.iter().map(|system| &system.variant.name);

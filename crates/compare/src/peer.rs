@@ -103,6 +103,9 @@ pub(super) struct Driver {
     pub(super) file: DriverFile,
 }
 
+/// What was asked for and cannot take part: its name, and why.
+pub(super) type LeftOut = (String, String);
+
 /// Everything below one `--peers` directory.
 #[derive(Debug, Clone)]
 pub(super) struct Peers {
@@ -209,11 +212,7 @@ impl Peers {
     ///
     /// # Errors
     /// If nothing has any of the names.
-    pub(super) fn choose(
-        &self,
-        names: &[String],
-        first: &str,
-    ) -> Result<(Vec<System>, Vec<(String, String)>)> {
+    pub(super) fn choose(&self, names: &[String], first: &str) -> Result<(Vec<System>, Vec<LeftOut>)> {
         if names.is_empty() {
             let (mut chosen, others): (Vec<System>, Vec<System>) =
                 self.systems().partition(|system| system.peer.name == first);

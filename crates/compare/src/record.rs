@@ -96,6 +96,18 @@ impl CellKey {
             identity: identity::of(way),
         }
     }
+
+    #[cfg(test)]
+    pub(super) fn made_up(row: &str) -> CellKey {
+        let [experiment, system, driver, identity] = ["one", "able", "c", "able 1"].map(str::to_owned);
+        CellKey {
+            experiment,
+            row: row.to_owned(),
+            system,
+            driver,
+            identity,
+        }
+    }
 }
 
 /// One repetition in one cell.

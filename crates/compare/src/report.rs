@@ -17,6 +17,7 @@ mod page;
 mod plots;
 mod requests;
 mod score;
+mod short;
 mod speed_ups;
 mod tables;
 
@@ -30,7 +31,7 @@ use minijinja::{Environment, Value, context};
 use super::results::{Experiment, Results, SCHEMA};
 use bench::number;
 use plots::Drawn;
-use tables::Short;
+use short::Short;
 
 pub use measured::Verdict;
 
@@ -125,7 +126,7 @@ fn render(results: &Results, plots: &[Option<Drawn>], is_first_page: bool) -> an
     });
     let page = context! {
         is_first_page,
-        overview => tables::overview(&shorts),
+        overview => short::overview(&shorts),
         plots => plots.iter().flatten().collect::<Vec<_>>(),
         tables => tables.collect::<Vec<Value>>(),
         experiments => experiments.collect::<Vec<Value>>(),

@@ -438,14 +438,28 @@ pub(crate) mod made_up {
         }
     }
 
+    fn named(figures: &[(&str, f64)]) -> BTreeMap<String, f64> {
+        let figures = figures.iter();
+        figures
+            .map(|(name, value)| ((*name).to_owned(), *value))
+            .collect()
+    }
+
     /// Three runs that are alike.
     pub(crate) fn cell(system: &str, figures: &[(&str, f64)]) -> Cell {
-        let figures = figures.iter().map(|(name, value)| ((*name).to_owned(), *value));
         Cell {
             system: system.to_owned(),
             best_client: true,
-            runs: vec![figures.collect(); 3],
+            runs: vec![named(figures); 3],
             ..Cell::default()
+        }
+    }
+
+    pub(crate) fn published(system: &str, row: &str, figures: &[(&str, f64)]) -> Published {
+        Published {
+            system: system.to_owned(),
+            row: row.to_owned(),
+            figures: named(figures),
         }
     }
 

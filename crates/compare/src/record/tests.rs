@@ -16,13 +16,7 @@ fn asked(suite: &str) -> Asked {
 }
 
 fn key() -> CellKey {
-    CellKey {
-        experiment: "one".to_owned(),
-        row: "100 B".to_owned(),
-        system: "able".to_owned(),
-        driver: "c".to_owned(),
-        identity: "able 1".to_owned(),
-    }
+    CellKey::made_up("100 B")
 }
 
 fn run(repetition: u32) -> Run {

@@ -89,13 +89,12 @@ pub(crate) fn of<'a>(results: &'a Results, experiment: &'a Experiment) -> Vec<Co
         }
     }
     columns.sort_by_key(|column| (column.number, !column.is_best_client));
-    let mut ink = 0;
-    for clients in columns.chunk_by_mut(|one, other| one.number == other.number) {
+    let systems = columns.chunk_by_mut(|one, other| one.number == other.number);
+    for (ink, clients) in systems.enumerate() {
         let are_many = clients.len() > 1;
         for column in clients {
             (column.title, column.ink) = (column.told(are_many), ink);
         }
-        ink += 1;
     }
     columns
 }

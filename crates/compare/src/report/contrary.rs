@@ -47,7 +47,7 @@ pub(crate) fn to_publication(results: &Results, experiment: &Experiment) -> Stri
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::{Published, made_up};
+    use crate::results::made_up;
 
     /// What is said where version 1 is so steady, and the second so much faster than it.
     fn told_beside(spread: f64, measured: [f64; 2]) -> String {
@@ -64,11 +64,7 @@ mod tests {
         };
         let mut experiment =
             made_up::experiment(&[], vec![row("256 B", measured[0]), row("4 KiB", measured[1])]);
-        experiment.published = vec![Published {
-            system: "Log 2".to_owned(),
-            row: "4 KiB".to_owned(),
-            figures: [(TIMES_VERSION_1.to_owned(), 2.45)].into(),
-        }];
+        experiment.published = vec![made_up::published("Log 2", "4 KiB", &[(TIMES_VERSION_1, 2.45)])];
         to_publication(&made_up::results(&["Log 1", "Log 2"]), &experiment)
     }
 

@@ -27,22 +27,28 @@ pub(crate) struct Drawn {
 pub(crate) fn draw(results: &Results, experiment: &Experiment, name: &str) -> Option<Drawn> {
     let columns = columns::of(results, experiment);
     let plot = experiment.plot.as_ref()?;
-    let (metric, shows) = match plot {
-        Plot::Bars { metric } => (metric.as_str(), format!("bars of {}", title(metric))),
-        Plot::Lines { x, metric, .. } => (
-            metric.as_str(),
-            format!("{} over {}", title(metric), lines::words(x)),
-        ),
-        Plot::Percentiles => ("p50_us", "percentiles of latency".to_owned()),
-        Plot::DeliveryPercentiles => {
-            let shows = "percentiles of the time until the consumer has a record";
-            ("delivery_p50_us", shows.to_owned())
+    let percentiles = |metric| lines::percentiles(experiment, &columns, metric);
+    let (metric, shows, svg) = match plot {
+        Plot::Bars { metric } => {
+            let svg = bars::draw(experiment, &columns, metric);
+            (metric.as_str(), format!("bars of {}", title(metric)), svg)
         }
-    };
-    let svg = match plot {
-        Plot::Bars { .. } => bars::draw(experiment, &columns, metric),
-        Plot::Lines { x, by, .. } => lines::over_parameter(experiment, &columns, (x, metric, by.as_deref())),
-        Plot::Percentiles | Plot::DeliveryPercentiles => lines::percentiles(experiment, &columns, metric),
+        Plot::Lines { x, metric, by } => {
+            let svg = lines::over_parameter(experiment, &columns, (x, metric, by.as_deref()));
+            (
+                metric.as_str(),
+                format!("{} over {}", title(metric), lines::words(x)),
+                svg,
+            )
+        }
+        Plot::Percentiles => {
+            let shows = "percentiles of latency".to_owned();
+            ("p50_us", shows, percentiles("p50_us"))
+        }
+        Plot::DeliveryPercentiles => {
+            let shows = "percentiles of the time until the consumer has a record".to_owned();
+            ("delivery_p50_us", shows, percentiles("delivery_p50_us"))
+        }
     };
     Some(Drawn {
         file: format!("{name}.svg"),

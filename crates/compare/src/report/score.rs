@@ -8,7 +8,7 @@ use super::cells::{self, Standing};
 use super::columns;
 use super::comparisons::Comparison;
 use super::measured::{Verdict, title};
-use super::tables::range;
+use super::short::range;
 use crate::results::Results;
 
 /// What the template says of it.
@@ -53,10 +53,11 @@ fn figures<'a>(those: impl Iterator<Item = &'a Comparison<'a>>) -> Vec<Value> {
 
 /// A line for each metric of a table in which a system is better: how many rows that are, and by how much.
 fn gathered<'a>(those: impl Iterator<Item = &'a Comparison<'a>>) -> Vec<Value> {
-    let mut gathered: Vec<((&str, &str, String), Vec<Option<f64>>)> = Vec::new();
+    let mut gathered = Vec::new();
     for one in those {
-        let what = (one.experiment.title.as_str(), title(one.metric), opponent(one));
-        of_key(&mut gathered, what).push(one.times());
+        let what = (&one.experiment.title, title(one.metric), opponent(one));
+        let times: &mut Vec<Option<f64>> = of_key(&mut gathered, what);
+        times.push(one.times());
     }
     let told = gathered.into_iter().map(|((table, metric, opponent), times)| {
         let rows = times.len();
