@@ -30,6 +30,7 @@ pub(super) struct Running {
     name: String,
     group: Group,
     child: Child,
+    began: Instant,
     lines: Receiver<std::io::Result<String>>,
     log: PathBuf,
     interrupt: Interrupt,
@@ -64,8 +65,9 @@ impl Start<'_> {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(log);
-        let (group, mut child) = interrupt
-            .start(&mut command)
+        let (group, began) = (Group::new()?, Instant::now());
+        let mut child = interrupt
+            .start(&group, &mut command)
             .with_context(|| format!("cannot start {} of {}", program, self.name))?;
         let output = child.stdout.take().expect("it was piped");
         let (sender, lines) = channel();
@@ -80,6 +82,7 @@ impl Start<'_> {
             name: self.name.to_owned(),
             group,
             child,
+            began,
             lines,
             log: self.log,
             interrupt: interrupt.clone(),
@@ -90,6 +93,11 @@ impl Start<'_> {
 impl Running {
     pub(super) fn pid(&self) -> u32 {
         self.child.id()
+    }
+
+    /// How long ago it was started.
+    pub(super) fn age(&self) -> Duration {
+        self.began.elapsed()
     }
 
     /// The next line it writes.

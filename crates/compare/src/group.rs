@@ -1,7 +1,7 @@
 //! A process group that ends with what started it. Its leader is a guard: a shell that kills all of the group when this process
 //! ends in a way that lets it clean up nothing (`kill -9`, no memory left).
 
-use std::io;
+use std::io::{self, Read};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 
@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use rustix::process::{Pid, Signal, kill_process_group};
 
 /// Its input ends when this process does, however that comes about. What asks the group to end must not end the guard.
-const GUARD: &str = "trap '' TERM; read -r _; kill -s KILL 0";
+const GUARD: &str = "trap '' TERM; echo; read -r _; kill -s KILL 0";
 
 /// Dropped, all in it are killed.
 #[derive(Debug)]
@@ -19,16 +19,22 @@ pub(super) struct Group {
 }
 
 impl Group {
+    /// One with nothing but its guard, which is on watch.
     pub(super) fn new() -> Result<Group> {
-        let guard = Command::new("sh")
+        Group::with_guard().context("cannot start sh, which kills what is left if this process is killed")
+    }
+
+    fn with_guard() -> io::Result<Group> {
+        let mut guard = Command::new("sh")
             .args(["-c", GUARD])
             .stdin(Stdio::piped())
-            .stdout(Stdio::null())
+            .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .process_group(0)
-            .spawn();
-        let guard = guard.context("cannot start sh, which kills what is left if this process is killed")?;
-        Ok(Group { guard: Some(guard) })
+            .spawn()?;
+        let said = guard.stdout.take().expect("it was piped").read_exact(&mut [0]);
+        let group = Group { guard: Some(guard) };
+        said.map(|()| group)
     }
 
     /// Starts a program in it.
@@ -80,9 +86,8 @@ mod tests {
         command.args(["-c", "trap '' TERM; echo; exec sleep 1000"]);
         let mut child = group.start(command.stdout(Stdio::piped())).expect("a shell");
         // It is deaf as soon as it says something.
-        let mut said = [0];
         let output = child.stdout.as_mut().expect("it was piped");
-        io::Read::read_exact(output, &mut said).expect("it says something");
+        output.read_exact(&mut [0]).expect("it says something");
         (group, child)
     }
 

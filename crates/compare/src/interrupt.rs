@@ -1,5 +1,6 @@
 //! Whether the user wants a comparison to end, which every wait asks; and the end of this process at once, if the user wants that.
 
+use std::io;
 use std::process::{Child, Command};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -45,12 +46,10 @@ impl Interrupt {
         Ok(())
     }
 
-    /// Starts a program in a group of its own.
-    pub(super) fn start(&self, command: &mut Command) -> Result<(Group, Child)> {
+    /// Starts a program in a group.
+    pub(super) fn start(&self, group: &Group, command: &mut Command) -> io::Result<Child> {
         let _starting = self.starting();
-        let group = Group::new()?;
-        let child = group.start(command)?;
-        Ok((group, child))
+        group.start(command)
     }
 
     fn starting(&self) -> MutexGuard<'_, ()> {
