@@ -75,11 +75,11 @@ fix:
 # to fuzz/corpus, which is not kept; fuzz/seeds is. No single allocation may pass the limit, whatever an input claims.
 # One seed is told event by event; of many, those that fail.
 sim:
-	cargo build --release -p simulator
+	cargo build --profile simulated -p simulator
 ifdef SEED
-	RUST_LOG=$${RUST_LOG:-simulator=info} "$(CARGO_TARGET_DIR)/release/simulator" --seed "$(SEED)"
+	RUST_LOG=$${RUST_LOG:-simulator=info} "$(CARGO_TARGET_DIR)/simulated/simulator" --seed "$(SEED)"
 else
-	"$(CARGO_TARGET_DIR)/release/simulator" --seeds "$(SEEDS)"
+	"$(CARGO_TARGET_DIR)/simulated/simulator" --seeds "$(SEEDS)"
 endif
 
 fuzz:

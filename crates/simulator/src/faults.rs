@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use platform::disk::{Applied, Call, FaultKind, OperationKind};
@@ -45,6 +46,9 @@ const DURABLE_WRITE_FAILS: &str = "durable writes fail";
 const DURABLE_WRITE_FAILS_ONCE: &str = "a durable write fails";
 const OPERATION_FAILS: &str = "disk operation fails";
 const DISK_FULL: &str = "disk full";
+const READ_FAILS: &str = "a read fails";
+const SEGMENTS_FAIL: &str = "segments cannot be written";
+const CHECKPOINTS_FAIL: &str = "checkpoints cannot be written";
 const WRITE_SPLIT: &str = "write split";
 const CALL_INTERRUPTED: &str = "call interrupted";
 /// Calls that the power is cut in: each is a step of something that is to survive it.
@@ -69,22 +73,39 @@ enum Mending {
     Start,
     Continue,
     Net,
-    /// A node whose journal is dead is started anew.
-    Replace,
+    /// A node whose journal may be dead is started anew, if it is still the one of this start.
+    Replace(u64),
     Space,
+    /// Calls that failed by a plan fail no more.
+    Unplan(PlanId),
     Kill,
     TurnBack,
 }
 
 /// Says of each disk call whether it fails.
 type Planner = Box<dyn Fn(&Call) -> Option<FaultKind> + Send>;
+type PlanId = u64;
+
+/// What is to go wrong with calls of the disk: the first plan that has something to say decides.
+#[derive(Clone, Default)]
+struct Plans(Arc<Mutex<BTreeMap<PlanId, Planner>>>);
+
+impl Plans {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<PlanId, Planner>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn judge(&self, call: &Call) -> Option<FaultKind> {
+        self.lock().values().find_map(|planner| planner(call))
+    }
+}
 
 /// A fault of a disk call that is still to come.
 enum Expected {
     /// Of the call of this number.
     At(u64),
-    /// Of a call that has set this.
-    Planned(Arc<AtomicBool>),
+    /// Of a call that sets this.
+    Planned(PlanId, Arc<AtomicBool>),
 }
 
 /// See the module.
@@ -99,10 +120,13 @@ pub(crate) struct Faults {
     counts: FaultCounts,
     /// Faults of disk calls to come: they count when the call has come.
     expected: Vec<(&'static str, Expected)>,
+    plans: Plans,
+    next_plan: PlanId,
+    starts: u64,
     /// The disk has been made to fail since the last start, or the node was told to stop.
     start_may_fail: bool,
-    /// Set when the disk is called as somebody waits for, to cut the power.
-    cut_is_due: Option<Arc<AtomicBool>>,
+    /// The disk has been called as a power cut waits for.
+    cut_is_due: Arc<AtomicBool>,
     damage: Option<Damage>,
 }
 
@@ -118,8 +142,11 @@ impl Faults {
             next_mending: 0,
             counts: FaultCounts::new(),
             expected: Vec::new(),
+            plans: Plans::default(),
+            next_plan: 0,
+            starts: 0,
             start_may_fail: false,
-            cut_is_due: None,
+            cut_is_due: Arc::default(),
             damage: None,
         }
     }
@@ -144,7 +171,7 @@ impl Faults {
         let calls = machine.disk().call_count();
         let has_come = |(_, expected): &mut (&'static str, Expected)| match expected {
             Expected::At(call) => *call < calls,
-            Expected::Planned(has_come) => has_come.load(Ordering::Relaxed),
+            Expected::Planned(_, has_come) => has_come.load(Ordering::Relaxed),
         };
         let come: Vec<_> = self.expected.extract_if(.., has_come).collect();
         for (fault, _) in come {
@@ -158,20 +185,29 @@ impl Faults {
         self.expected.push((fault, Expected::At(call)));
     }
 
-    /// Has calls of the disk fail of which `planner` says so; no others do any more that were planned so. What it is handed is to
-    /// be set when one has.
+    /// Has calls of the disk fail of which `planner` says so. What it is handed is to be set when one has.
     fn fail_when(
         &mut self,
         fault: &'static str,
         machine: &Machine,
         planner: impl FnOnce(Arc<AtomicBool>) -> Planner,
-    ) {
-        self.expected
-            .retain(|(_, expected)| matches!(expected, Expected::At(_)));
-        self.cut_is_due = None;
+    ) -> PlanId {
+        let id = self.next_plan;
+        self.next_plan += 1;
         let has_come = Arc::new(AtomicBool::new(false));
-        machine.disk().fail_when(planner(has_come.clone()));
-        self.expected.push((fault, Expected::Planned(has_come)));
+        self.plans.lock().insert(id, planner(has_come.clone()));
+        self.expected.push((fault, Expected::Planned(id, has_come)));
+        let plans = self.plans.clone();
+        machine.disk().fail_when(move |call| plans.judge(call));
+        id
+    }
+
+    /// Has no more calls fail by this plan.
+    fn forget(&mut self, plan: PlanId, machine: &Machine) {
+        self.note_expected(machine);
+        self.plans.lock().remove(&plan);
+        let is_other = |expected: &Expected| !matches!(expected, Expected::Planned(id, _) if *id == plan);
+        self.expected.retain(|(_, expected)| is_other(expected));
     }
 
     fn mend_after(&mut self, most_ms: u64, mending: Mending) {
@@ -182,7 +218,7 @@ impl Faults {
 
     /// Runs for a while, mending what is due.
     pub(crate) async fn pass(&mut self, engine: &mut Engine, machine: &mut Machine, net: &SimulatedNet) {
-        let end = Instant::now() + Duration::from_millis(5 + self.random.below(55));
+        let end = Instant::now() + Duration::from_millis(1 + self.random.below(20));
         loop {
             let due = self.mendings.first_key_value().map(|((at, _), _)| *at);
             match due {
@@ -200,50 +236,47 @@ impl Faults {
 
     /// Runs until a moment, and cuts the power where that is due.
     async fn run_until(&mut self, moment: Instant, engine: &mut Engine, machine: &mut Machine) {
-        if let Some(is_due) = self.cut_is_due.clone()
-            && engine.run(moment, || is_due.load(Ordering::Relaxed)).await
-        {
+        let is_due = self.cut_is_due.clone();
+        if engine.run(moment, || is_due.load(Ordering::Relaxed)).await {
             machine.cut_power(engine);
-            self.cut_is_due = None;
-            self.mend_after(150, Mending::Start);
+            is_due.store(false, Ordering::Relaxed);
+            self.mend_after(30, Mending::Start);
         }
         engine.run_until(moment).await;
     }
 
-    /// Has the power cut in one of the next calls of a kind, or of those about a checkpoint. No later call does anything any more.
+    /// Has the power cut in one of the next calls: of any, of those of a kind, or of those about a checkpoint. No later call does anything.
     fn cut_in_call(&mut self, machine: &Machine) {
         let kind = CUT_IN[self.random.below(CUT_IN.len() as u64) as usize];
-        let is_of_checkpoint = self.random.chance(1, 3);
+        let choice = self.random.below(4);
         let left = AtomicU64::new(self.random.below(4));
         let first = self.disk_fault();
-        let mut cut_is_due = None;
-        self.fail_when(POWER_CUT_IN_CALL, machine, |is_due| {
-            cut_is_due = Some(is_due.clone());
+        let cut_is_due = self.cut_is_due.clone();
+        self.fail_when(POWER_CUT_IN_CALL, machine, |has_come| {
             Box::new(move |call| {
-                if is_due.load(Ordering::Relaxed) {
+                if cut_is_due.load(Ordering::Relaxed) {
                     return Some(FaultKind::Error {
                         errno: EIO,
                         applied: Applied::Nothing,
                     });
                 }
-                let is_meant = match is_of_checkpoint {
-                    true => call
-                        .path
-                        .components()
-                        .any(|part| part.as_os_str() == "checkpoints"),
-                    false => call.kind == kind,
+                let is_meant = match choice {
+                    0 => is_in(&call.path, "checkpoints"),
+                    1 => call.kind == kind,
+                    _ => true,
                 };
-                if !is_meant || left.fetch_sub(1, Ordering::Relaxed) > 0 {
+                if call.kind.is_read() || !is_meant || left.fetch_sub(1, Ordering::Relaxed) > 0 {
                     return None;
                 }
-                is_due.store(true, Ordering::Relaxed);
+                has_come.store(true, Ordering::Relaxed);
+                cut_is_due.store(true, Ordering::Relaxed);
                 Some(first)
             })
         });
-        self.cut_is_due = cut_is_due;
     }
 
-    /// Has one more thing go wrong, of which `left` are still to come with this one. A node that is down can meet nothing.
+    /// Has one more thing go wrong, of which `left` are still to come with this one. It counts when the node meets it: at once, or
+    /// with the disk's call that is to fail. A node that is down meets nothing.
     pub(crate) async fn strike(
         &mut self,
         left: u64,
@@ -259,42 +292,42 @@ impl Faults {
         let node = machine.address();
         let next_call = machine.disk().call_count();
         match fault {
-            BIT_TURNS
-            | POWER_CUT_IN_CALL
-            | RESET
-            | DURABLE_WRITE_FAILS
-            | DURABLE_WRITE_FAILS_ONCE
-            | OPERATION_FAILS
-            | DISK_FULL
-            | WRITE_SPLIT
-            | CALL_INTERRUPTED => {}
-            _ => self.note(fault),
-        }
-        match fault {
             KILL => {
+                self.note(fault);
                 machine.kill(engine);
-                self.mend_after(60, Mending::Start);
+                self.mend_after(30, Mending::Start);
             }
             POWER_CUT => {
+                self.note(fault);
                 machine.cut_power(engine);
-                self.mend_after(150, Mending::Start);
+                self.mend_after(30, Mending::Start);
             }
             "stop in order" => {
+                self.note(fault);
                 self.start_may_fail = true;
                 machine.drain();
-                self.mend_after(500, Mending::Kill);
+                self.mend_after(300, Mending::Kill);
+            }
+            "a core stands still" => {
+                self.note(fault);
+                let core = self.random.below(machine.cores() as u64) as usize;
+                machine.stop_core(engine, core);
+                self.mend_after(200, Mending::Continue);
             }
             "process stopped" => {
+                self.note(fault);
                 machine.stop(engine, true);
-                self.mend_after(1_000, Mending::Continue);
+                self.mend_after(300, Mending::Continue);
             }
             "requests cut off" => {
+                self.note(fault);
                 net.cut(self.clients, node);
-                self.mend_after(600, Mending::Net);
+                self.mend_after(200, Mending::Net);
             }
             "answers cut off" => {
+                self.note(fault);
                 net.cut(node, self.clients);
-                self.mend_after(600, Mending::Net);
+                self.mend_after(200, Mending::Net);
             }
             POWER_CUT_IN_CALL => self.cut_in_call(machine),
             BIT_TURNS => self.turn(engine, machine, net).await,
@@ -312,56 +345,90 @@ impl Faults {
                         is_meant.then_some(fails)
                     })
                 });
-                self.mend_after(400, Mending::Replace);
+                self.mend_after(200, Mending::Replace(self.starts));
             }
             DURABLE_WRITE_FAILS_ONCE => {
                 let fails = self.disk_fault();
                 self.fail_when(fault, machine, |has_come| {
                     once(has_come, fails, |kind| kind == OperationKind::WriteDurable)
                 });
-                self.mend_after(400, Mending::Replace);
+                self.mend_after(200, Mending::Replace(self.starts));
             }
             OPERATION_FAILS => {
                 let fails = self.disk_fault();
                 let call = next_call + self.random.below(10);
                 self.fail_call(fault, machine, call, fails);
-                self.mend_after(400, Mending::Replace);
+                self.mend_after(200, Mending::Replace(self.starts));
             }
             DISK_FULL => {
                 self.start_may_fail = true;
                 let full = FaultKind::NoSpace { until_lifted: true };
+                if self.random.chance(1, 2) {
+                    // The node can see it coming.
+                    machine.fill_disk(true);
+                }
                 self.fail_call(fault, machine, next_call, full);
-                self.mend_after(400, Mending::Space);
+                self.mend_after(200, Mending::Space);
             }
-            WRITE_SPLIT => self.fail_when(fault, machine, |has_come| {
-                once(has_come, FaultKind::ShortWrite, |kind| {
-                    matches!(kind, OperationKind::Write | OperationKind::WriteDurable)
-                })
-            }),
+            READ_FAILS => {
+                let fails = self.disk_fault();
+                self.fail_when(fault, machine, |has_come| {
+                    once(has_come, fails, |kind| kind == OperationKind::Read)
+                });
+            }
+            SEGMENTS_FAIL | CHECKPOINTS_FAIL => {
+                let fails = self.disk_fault();
+                let plan = self.fail_when(fault, machine, |has_come| {
+                    Box::new(move |call| {
+                        let is_of_its_kind = match fault {
+                            SEGMENTS_FAIL => call.path.extension().is_some_and(|end| end == "segment"),
+                            _ => is_in(&call.path, "checkpoints"),
+                        };
+                        let is_meant = !call.kind.is_read() && is_of_its_kind;
+                        has_come.fetch_or(is_meant, Ordering::Relaxed);
+                        is_meant.then_some(fails)
+                    })
+                });
+                self.mend_after(3_000, Mending::Unplan(plan));
+            }
+            WRITE_SPLIT => {
+                self.fail_when(fault, machine, |has_come| {
+                    once(has_come, FaultKind::ShortWrite, |kind| {
+                        matches!(kind, OperationKind::Write | OperationKind::WriteDurable)
+                    })
+                });
+            }
             CALL_INTERRUPTED => {
                 // A sync is never made twice: the node may die of it.
                 self.start_may_fail = true;
                 let call = next_call + self.random.below(10);
                 self.fail_call(fault, machine, call, FaultKind::Interrupted);
-                self.mend_after(400, Mending::Replace);
+                self.mend_after(200, Mending::Replace(self.starts));
             }
-            _ => machine
-                .clock()
-                .jump(self.random.below(7_200_000) as i64 - 3_600_000),
+            _ => {
+                self.note(fault);
+                machine
+                    .clock()
+                    .jump(self.random.below(7_200_000) as i64 - 3_600_000);
+            }
         }
     }
 
     fn draw(&mut self) -> &'static str {
         match self.random.below(100) {
-            0..9 => KILL,
-            9..13 => POWER_CUT,
-            13..24 => POWER_CUT_IN_CALL,
-            24..27 => "stop in order",
-            27..30 => BIT_TURNS,
-            30..36 => "process stopped",
-            36..45 => "requests cut off",
-            45..54 => "answers cut off",
-            54..80 => RESET,
+            0..11 => KILL,
+            11..17 => POWER_CUT,
+            17..30 => POWER_CUT_IN_CALL,
+            30..33 => "stop in order",
+            33..36 => BIT_TURNS,
+            36..39 => "process stopped",
+            39..43 => "requests cut off",
+            43..47 => "answers cut off",
+            47..69 => RESET,
+            69..72 => CHECKPOINTS_FAIL,
+            72..74 => READ_FAILS,
+            74..77 => SEGMENTS_FAIL,
+            77..80 => "a core stands still",
             80..82 => DURABLE_WRITE_FAILS,
             82..85 => DURABLE_WRITE_FAILS_ONCE,
             85..88 => OPERATION_FAILS,
@@ -415,15 +482,20 @@ impl Faults {
                 self.note_expected(machine);
                 self.expected.retain(|(fault, _)| *fault != DISK_FULL);
                 machine.disk().lift_no_space();
+                machine.fill_disk(false);
+                // Its journal may have died of it.
+                self.mend_after(200, Mending::Replace(self.starts));
             }
-            Mending::Replace | Mending::Kill => {
+            Mending::Unplan(plan) => self.forget(plan, machine),
+            Mending::Replace(start) if start != self.starts => {}
+            Mending::Replace(_) | Mending::Kill => {
                 machine.kill(engine);
-                self.mend_after(60, Mending::Start);
+                self.mend_after(30, Mending::Start);
             }
             Mending::TurnBack => {
                 machine.kill(engine);
                 self.turn_back(machine);
-                self.mend_after(60, Mending::Start);
+                self.mend_after(30, Mending::Start);
             }
         }
     }
@@ -441,10 +513,10 @@ impl Faults {
             if let Some(damage) = &self.damage {
                 self.trace.note(damage);
                 self.note(BIT_TURNS);
-                self.mend_after(500, Mending::TurnBack);
+                self.mend_after(300, Mending::TurnBack);
             }
         }
-        self.mend_after(60, Mending::Start);
+        self.mend_after(30, Mending::Start);
     }
 
     fn turn_back(&mut self, machine: &Machine) {
@@ -460,8 +532,11 @@ impl Faults {
         self.note_expected(machine);
         self.expected.clear();
         machine.disk().clear_faults();
-        self.cut_is_due = None;
+        machine.fill_disk(false);
+        self.plans.lock().clear();
+        self.cut_is_due.store(false, Ordering::Relaxed);
         self.start_may_fail = false;
+        self.starts += 1;
         if let Err(error) = machine.start(engine) {
             self.history
                 .violate(format!("a node cannot be assembled: {error}"));
@@ -476,13 +551,13 @@ impl Faults {
                 self.trace.count("a start refused damage");
                 machine.kill(engine);
                 self.turn_back(machine);
-                self.mend_after(60, Mending::Start);
+                self.mend_after(30, Mending::Start);
             }
             Started::Failed(error) if self.start_may_fail => {
                 self.trace.note(format_args!("a start failed: {error}"));
                 self.trace.count("a start failed with its disk, or was stopped");
                 machine.kill(engine);
-                self.mend_after(60, Mending::Start);
+                self.mend_after(30, Mending::Start);
             }
             Started::Failed(error) => self.history.violate(format!("a node cannot start: {error}")),
             Started::Serving => {
@@ -514,6 +589,11 @@ impl Faults {
             ));
         }
     }
+}
+
+/// Says whether a directory of this name is on the path.
+fn is_in(path: &Path, directory: &str) -> bool {
+    path.components().any(|part| part.as_os_str() == directory)
 }
 
 /// Plans a fault of the first call of some kinds.

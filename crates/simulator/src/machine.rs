@@ -28,6 +28,8 @@ pub(crate) struct Machine {
     clock: Arc<DriftingClock>,
     random: SeededRandom,
     config: Config,
+    /// The disk's bytes; `None` for as many as it wants.
+    room: Option<u64>,
     trace: Trace,
     alive: Option<Alive>,
 }
@@ -62,6 +64,7 @@ impl Machine {
         net: &SimulatedNet,
         address: IpAddr,
         cores: usize,
+        room: Option<u64>,
         mut random: SeededRandom,
         trace: Trace,
     ) -> Machine {
@@ -82,13 +85,18 @@ impl Machine {
         // A generation is to come about between two faults.
         config.groups.initial_rebalance_delay = Duration::from_millis(50);
         config.groups.session_timeout_min = Duration::from_secs(1);
+        let disk = SimulatedDisk::new();
+        disk.count_reads(true);
+        disk.set_sector_tears(random.chance(1, 2));
+        disk.set_capacity(room);
         Machine {
             address,
             net: net.clone(),
-            disk: SimulatedDisk::new(),
+            disk,
             clock: Arc::new(DriftingClock::new(&mut random)),
             random,
             config,
+            room,
             trace,
             alive: None,
         }
@@ -206,8 +214,34 @@ impl Machine {
     pub(crate) fn cut_power(&mut self, engine: &mut Engine) {
         self.net.vanish(self.address);
         self.kill(engine);
+        self.note_operations();
         self.disk = self.disk.crash(self.random.next_u64());
+        self.disk.count_reads(true);
         self.trace.note("power is back");
+    }
+
+    /// Has the trace take note of all that the disk was told to do.
+    pub(crate) fn note_operations(&self) {
+        for operation in self.disk.operations() {
+            self.trace.note_operation(&operation);
+        }
+    }
+
+    /// How many cores the node has.
+    pub(crate) fn cores(&self) -> usize {
+        self.config.cores
+    }
+
+    /// Has the disk take no more, and say so, or as much as at first.
+    pub(crate) fn fill_disk(&self, is_full: bool) {
+        self.disk.set_capacity(if is_full { Some(0) } else { self.room });
+    }
+
+    /// Has a core of the node stand still, as one does whose disk or host is slow.
+    pub(crate) fn stop_core(&self, engine: &mut Engine, core: usize) {
+        if let Some(alive) = &self.alive {
+            engine.stop(alive.units[core], true);
+        }
     }
 
     /// Stops the node's process, or has it go on.

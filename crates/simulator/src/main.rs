@@ -27,6 +27,9 @@ struct Arguments {
     /// Faults that each seed meets.
     #[arg(long, default_value_t = 200)]
     faults: u64,
+    /// Bytes that each node's disk has; as many as it wants if not given.
+    #[arg(long)]
+    room: Option<u64>,
     /// Threads that run seeds; 0 is one for each CPU.
     #[arg(long, default_value_t = 0)]
     threads: usize,
@@ -35,21 +38,30 @@ struct Arguments {
     twice: bool,
 }
 
+impl Arguments {
+    fn options(&self, shows: bool) -> Options {
+        Options {
+            faults: self.faults,
+            room: self.room,
+            shows,
+        }
+    }
+}
+
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     match arguments.seed {
-        Some(seed) => one(seed, arguments.faults),
+        Some(seed) => one(seed, &arguments),
         None => many(&arguments),
     }
 }
 
-fn one(seed: u64, faults: u64) -> ExitCode {
+fn one(seed: u64, arguments: &Arguments) -> ExitCode {
     tracing_subscriber::fmt()
         .with_env_filter(tracing_subscriber::EnvFilter::from_default_env())
         .without_time()
         .init();
-    let options = Options { faults, shows: true };
-    let report = run(seed, options);
+    let report = run(seed, arguments.options(true));
     show(std::slice::from_ref(&report));
     verdict(&report)
 }
@@ -67,10 +79,7 @@ fn verdict(report: &Report) -> ExitCode {
 
 fn many(arguments: &Arguments) -> ExitCode {
     let began = Instant::now();
-    let options = Options {
-        faults: arguments.faults,
-        shows: false,
-    };
+    let options = arguments.options(false);
     let (next, reports) = (AtomicU64::new(arguments.first), Mutex::new(Vec::new()));
     let end = arguments.first + arguments.seeds;
     let threads = match arguments.threads {

@@ -1,6 +1,6 @@
 //! All that happened, as one number: the same seed must give the same.
 //!
-//! Each step of the engine and each event that a client saw goes in, with the time at which it was. `show` tells the events as they
+//! Each step of the engine, each event that a client saw and each operation of the disk goes in, with the time at which it was. `show` tells the events as they
 //! come, for whoever follows a seed that failed.
 
 use std::cell::{Cell, RefCell};
@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::rc::Rc;
 
+use platform::disk::Operation;
 use tokio::time::Instant;
 
 /// Clones are the same trace.
@@ -65,6 +66,14 @@ impl Trace {
         if self.0.shows {
             tracing::info!("{:>10.6} {event}", self.0.began.elapsed().as_secs_f64());
         }
+    }
+
+    /// Takes note of an operation of a disk.
+    pub(crate) fn note_operation(&self, operation: &Operation) {
+        self.add(&[operation.kind as u8]);
+        self.add(operation.path.as_os_str().as_encoded_bytes());
+        self.add(&operation.position.to_le_bytes());
+        self.add(&operation.length.to_le_bytes());
     }
 
     /// Counts something that was reached.

@@ -14,7 +14,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kafka_wire::{ApiKey, ErrorCode};
+use kafka_wire::{ApiKey, ErrorCode, Text};
 use platform::net::Net;
 use tokio::time::sleep;
 
@@ -39,6 +39,19 @@ pub(crate) fn places() -> Vec<Place> {
     let of_topic =
         |(topic, (_, partitions)): (usize, &(&str, i32))| (0..*partitions).map(move |index| (topic, index));
     TOPICS.iter().enumerate().flat_map(of_topic).collect()
+}
+
+/// A reason with `#` for each number.
+fn without_numbers(reason: &str) -> String {
+    let mut all = String::new();
+    for letter in reason.chars() {
+        match letter.is_ascii_digit() {
+            false => all.push(letter),
+            true if all.ends_with('#') => {}
+            true => all.push('#'),
+        }
+    }
+    all
 }
 
 /// State that all clients share.
@@ -74,10 +87,19 @@ impl World {
 
     /// Counts the outcome of a request, for the table of what was reached.
     fn reached(&self, api: ApiKey, code: i16) -> Option<ErrorCode> {
+        self.told(api, code, None)
+    }
+
+    /// Counts an outcome that is told with its reason: several may have one code.
+    fn told(&self, api: ApiKey, code: i16, reason: Option<&Text>) -> Option<ErrorCode> {
         let error = ErrorCode::from_code(code);
         match (code, error) {
             (0, _) => self.trace.count(format!("{api:?}: ok")),
-            (_, Some(error)) => self.trace.count(format!("{api:?}: {error:?}")),
+            (_, Some(error)) => {
+                let reason =
+                    reason.map_or_else(String::new, |reason| format!(": {}", without_numbers(reason)));
+                self.trace.count(format!("{api:?}: {error:?}{reason}"));
+            }
             (_, None) => self
                 .history
                 .violate(format!("{api:?} answered the unknown error {code}")),

@@ -5,6 +5,7 @@ use simulator::{Options, run};
 /// Short runs: each meets every kind of thing that a core does, and some faults.
 const SHORT: Options = Options {
     faults: 12,
+    room: None,
     shows: false,
 };
 
@@ -33,4 +34,21 @@ fn seed_1008_gives_the_same_trace() {
     let (first, again) = (run(1_008, options), run(1_008, options));
     assert_eq!(first.trace, again.trace);
     assert_eq!(first.violation, None);
+}
+
+/// A full disk killed the journal, and nobody started the node anew when there was room again.
+#[test]
+fn seed_10935_goes_on_after_a_full_disk() {
+    assert_eq!(run(10_935, Options::default()).violation, None);
+}
+
+/// A journal needs its files whole before the node serves.
+#[test]
+fn a_disk_without_room_is_told() {
+    let options = Options {
+        room: Some(1 << 20),
+        ..SHORT
+    };
+    let violation = run(0, options).violation.expect("the node cannot start");
+    assert!(violation.contains("No space left on device"), "{violation}");
 }

@@ -32,6 +32,7 @@ struct Batch {
     first_sequence: i32,
     values: Vec<Value>,
     padding: usize,
+    compression: Compression,
     is_done: bool,
 }
 
@@ -105,7 +106,7 @@ impl Producer {
                 }
                 let is_done = self.receive(client, self.batches.len() - sent).await?;
                 sent -= 1;
-                if self.random.chance(1, 4) {
+                if self.random.chance(1, 2) {
                     sleep(REST / 5).await;
                 }
                 if !is_done {
@@ -138,19 +139,31 @@ impl Producer {
 
     fn make_batch(&mut self) {
         let count = 1 + self.random.below(4);
-        let padding = match self.random.below(20) {
+        let padding = match self.random.below(8) {
             0 => self.random.below(60_000),
             _ => self.random.below(200),
         };
+        let compression = self.draw_compression();
         let values = (self.next_value..self.next_value + count).collect();
         self.next_value += count;
         self.batches.push_back(Batch {
             first_sequence: self.next_sequence,
             values,
             padding: padding as usize,
+            compression,
             is_done: false,
         });
         self.next_sequence += count as i32;
+    }
+
+    fn draw_compression(&mut self) -> Compression {
+        match self.random.below(20) {
+            0 => Compression::Gzip,
+            1 => Compression::Snappy,
+            2 => Compression::Lz4,
+            3 => Compression::Zstd,
+            _ => Compression::None,
+        }
     }
 
     async fn send(&mut self, client: &mut Client, place: usize) -> io::Result<()> {
@@ -159,7 +172,7 @@ impl Producer {
             .production
             .is_idempotent
             .then_some((self.id, batch.first_sequence));
-        let records = records(writer, &batch.values, batch.padding);
+        let records = records(writer, &batch.values, batch.padding, batch.compression);
         let request = request(self.production.place, self.production.acks, records);
         client.send(&request).await?;
         if self.production.acks == 0 {
@@ -172,7 +185,10 @@ impl Producer {
     async fn receive(&mut self, client: &mut Client, place: usize) -> io::Result<bool> {
         let answer = client.receive::<ProduceRequest>().await?;
         let answer = &answer.responses[0].partition_responses[0];
-        let Some(error) = self.world.reached(ApiKey::Produce, answer.error_code) else {
+        let Some(error) = self
+            .world
+            .told(ApiKey::Produce, answer.error_code, answer.error_message.as_ref())
+        else {
             let history = &self.world.history;
             history.acknowledge(
                 self.production.place,
@@ -216,8 +232,13 @@ pub(super) async fn new_id(world: &World, client: &mut Client) -> io::Result<Opt
 }
 
 /// Makes a batch of values, each with so many bytes behind it; of an idempotent producer with its id and its first sequence.
-pub(super) fn records(writer: Option<(i64, i32)>, values: &[Value], padding: usize) -> Bytes {
-    let mut builder = BatchBuilder::new(Compression::None);
+pub(super) fn records(
+    writer: Option<(i64, i32)>,
+    values: &[Value],
+    padding: usize,
+    compression: Compression,
+) -> Bytes {
+    let mut builder = BatchBuilder::new(compression);
     if let Some((id, first_sequence)) = writer {
         builder.set_producer(id, 0, first_sequence);
     }

@@ -40,7 +40,7 @@ async fn follow(
 ) -> io::Result<()> {
     while !world.ends.get() {
         match random.below(50) {
-            0 => *position = world.history.start(place),
+            0 | 2 => *position = world.history.start(place),
             1 => {
                 *position = offset_of(world, client, place, LATEST)
                     .await?

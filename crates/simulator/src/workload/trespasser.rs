@@ -4,6 +4,7 @@ use std::io;
 
 use kafka_wire::{ApiKey, ErrorCode, ProduceRequest};
 use platform::random::SeededRandom;
+use record::Compression;
 use tokio::time::sleep;
 
 use super::producer::{new_id, records, request};
@@ -40,7 +41,7 @@ async fn go_on(world: &World, client: &mut Client, place: Place, next_value: &mu
     for (first_sequence, is_allowed) in [(GAP, false), (0, true), (1 + GAP, false), (1, true)] {
         let value = *next_value;
         *next_value += 1;
-        let batch = records(Some((id, first_sequence)), &[value], 0);
+        let batch = records(Some((id, first_sequence)), &[value], 0, Compression::None);
         let answer = client.call::<ProduceRequest>(&request(place, -1, batch)).await?;
         let answer = &answer.responses[0].partition_responses[0];
         match (world.reached(ApiKey::Produce, answer.error_code), is_allowed) {
