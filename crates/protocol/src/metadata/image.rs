@@ -26,8 +26,8 @@ const VERSION: u8 = 1;
 const CHECKSUM_BYTES: usize = 8;
 /// Incarnations and epochs: far from what counting up could reach, so that what goes on from there never overflows.
 const COUNT_MAX: i32 = i32::MAX / 2;
-/// Far more partitions than any topic may have: what claims more is damaged.
-const TOPIC_PARTITIONS_MAX: usize = 1 << 20;
+/// Far more partitions than all topics may have together: an image that claims more is damaged. A few bytes stand for many of them.
+const PARTITIONS_MAX: usize = 1 << 20;
 
 /// Writes an image in steps, so that a large one keeps nobody waiting. The image must be the same in all of them.
 pub struct ImageWriter {
@@ -166,7 +166,8 @@ impl Metadata {
         let mut partitions = Vec::new();
         for _ in 0..reader.count("runs of partitions", 20)? {
             let alike = reader.u32("partitions")? as usize;
-            if alike == 0 || alike > TOPIC_PARTITIONS_MAX - partitions.len() {
+            let known = self.partition_count + partitions.len();
+            if alike == 0 || alike > PARTITIONS_MAX - known {
                 return Err(impossible("number of partitions"));
             }
             let partition = self.read_partition(reader)?;

@@ -224,7 +224,7 @@ fn an_image_with_something_twice_or_out_of_order_or_negative_is_refused() {
     // Behind the id, the name, the configs and the number of runs: how many are alike, and the replicas' number.
     let run = topic(1) + 16 + 10 + 4 + 4;
     let (replicas, leader, epoch, incarnation) = (run + 8, run + 16, run + 20, run + 24);
-    let cases: [(usize, &[u8], &str); 16] = [
+    let cases: [(usize, &[u8], &str); 18] = [
         (17, &[0x80], "producer id"),
         (nodes[0], &[0xff; 4], "node"),
         // The next one is 1, too.
@@ -237,6 +237,9 @@ fn an_image_with_something_twice_or_out_of_order_or_negative_is_refused() {
         (topic(2), &topic_id(1).0, "topic id"),
         (topic(1), &topic_id(3).0, "topic id"),
         (run, &[0; 4], "number of partitions"),
+        (run, &[0, 0x10, 0, 1], "number of partitions"),
+        // As many as there may be in all; the next topic has more.
+        (run, &[0, 0x10, 0, 0], "number of partitions"),
         (replicas + 4, &content[replicas..][..4], "replicas"),
         (leader, &[0xff; 4], "leader"),
         (epoch, &[0xff; 4], "epoch"),
