@@ -8,7 +8,8 @@ use crate::leader::{Append, Checked, NodeId};
 use crate::producers::{Admission, ProducerId, ProducerLimits};
 use crate::replica::link::{FrameNumber, Generation, ReceiveCursor};
 use crate::replica::{
-    Action, Assignment, Configuration, NO_EPOCH, Persist, Prompt, Replica, RoleName, Standing, Stored, Sworn,
+    Action, Assignment, Configuration, NO_EPOCH, Persist, Prompt, Refusal, Replica, RoleName, Standing,
+    Stored, Sworn,
 };
 
 const LEADER: NodeId = NodeId(0);
@@ -211,4 +212,30 @@ fn entries_are_copied_and_frames_are_not() {
     assert_eq!((before.received, before.durable), (leaders, FrameNumber(6)));
     link.handle_flushed(own);
     assert_eq!(link.next_ack().expect("it is durable").durable, leaders);
+}
+
+/// Compaction leaves gaps, and a message may be lost: a follower cannot tell which it is. It takes no batch that does not begin at its
+/// end, also where the writer before is its own.
+#[test]
+fn a_batch_behind_a_gap_is_not_taken() {
+    let mut follower = recover(FOLLOWER, Stored::default());
+    assign(&mut follower, 0, LEADER, false);
+    for (first_offset, writer_before) in [(0, NO_EPOCH), (2, Epoch(0))] {
+        let append = Prompt::Append {
+            epoch: Epoch(0),
+            writer_before,
+            batches: vec![batch(0, first_offset)],
+        };
+        follower.handle_prompt(NOW, LEADER, &append);
+    }
+    assert_eq!(follower.next_offset(), Offset(1));
+    let refused = Prompt::Refused {
+        epoch: Epoch(0),
+        refusal: Refusal::Apart { tail: Offset::ZERO },
+    };
+    let expected = Action::Send {
+        to: LEADER,
+        message: refused,
+    };
+    assert_eq!(actions(&mut follower).last(), Some(&expected));
 }
