@@ -67,7 +67,7 @@ use crate::DecodeError;
 use context::{Context, Gate};
 use group::Group;
 use records::Change;
-use rounds::{Errand, Rounds, WORK_AT_ONCE};
+use rounds::{Rounds, Visit, WORK_AT_ONCE};
 
 /// The time that timers wait after the log refused what they asked for.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
@@ -183,10 +183,10 @@ impl Coordinator {
             .filter_map(|change| topics.apply(change))
             .collect();
         if self.loaded {
-            self.rounds.begin(Errand {
+            self.rounds.begin(Visit {
                 topics_version: Some(self.cx.topics.version()),
                 gone,
-                ..Errand::default()
+                ..Visit::default()
             });
         }
     }
@@ -272,9 +272,9 @@ impl Coordinator {
         }
         if self.cx.now >= self.offsets_check_at {
             self.offsets_check_at = self.cx.now + self.cx.settings.offsets_check_interval;
-            self.rounds.begin(Errand {
+            self.rounds.begin(Visit {
                 expires_offsets: true,
-                ..Errand::default()
+                ..Visit::default()
             });
         }
         self.go_round();
@@ -364,10 +364,10 @@ impl Coordinator {
         {
             return;
         }
-        let (errand, names) = self.rounds.step(&self.groups, &self.cx.expressions);
+        let (visit, names) = self.rounds.step(&self.groups, &self.cx.expressions);
         for name in names {
-            self.at_group(&name, |group, cx| group.see_topics(cx, &errand));
-            if errand.expires_offsets {
+            self.at_group(&name, |group, cx| group.see_topics(cx, &visit));
+            if visit.expires_offsets {
                 self.at_group(&name, Group::expire_offsets);
             }
         }

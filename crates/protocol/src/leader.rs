@@ -240,8 +240,8 @@ impl Leader {
         followers.for_each(|follower| follower.next_offset = Offset::ZERO);
     }
 
-    /// Returns the offset where the log would begin if everything below `first_kept` was given up, for DeleteRecords and for retention. Below
-    /// the present start nothing is left to give up. Changes nothing.
+    /// Returns the offset where the log would begin if everything below `first_kept` was given up, for DeleteRecords and for
+    /// retention. Below the present start nothing is left to give up. Changes nothing.
     ///
     /// # Errors
     /// See [`TrimError`].

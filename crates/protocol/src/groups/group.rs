@@ -15,7 +15,7 @@ use super::contract::{Answer, CommitOffsets, GroupError, GroupState, GroupType, 
 use super::expressions::Expressions;
 use super::offsets::Offsets;
 use super::records::{Change, What};
-use super::rounds::Errand;
+use super::rounds::Visit;
 
 /// The cost of a visit beside the members and offsets that are looked at.
 const VISIT_WORK: usize = 10;
@@ -375,12 +375,12 @@ impl Group {
     }
 
     /// Topics have come, grown or gone.
-    pub(crate) fn see_topics(&mut self, cx: &mut Context, errand: &Errand) {
-        let gone = errand.gone.iter();
+    pub(crate) fn see_topics(&mut self, cx: &mut Context, visit: &Visit) {
+        let gone = visit.gone.iter();
         let known = gone.filter(|(topic, id)| self.offsets.know_topic(topic, *id));
         self.gone_topics.extend(known.map(|(_, id)| *id));
         self.forget_topics(cx);
-        if errand.topics_version.is_some()
+        if visit.topics_version.is_some()
             && let Kind::Consumer(consumer) = &mut self.kind
         {
             consumer.compare_again();

@@ -15,9 +15,9 @@ use super::group::Group;
 /// The most, more or less, that one call does, in things looked at: members, partitions, offsets, names of topics.
 pub(crate) const WORK_AT_ONCE: usize = 10_000;
 
-/// Why groups are visited.
+/// The reasons for which groups are visited.
 #[derive(Debug, Default)]
-pub(crate) struct Errand {
+pub(crate) struct Visit {
     /// Topics have changed; this is their version now ...
     pub(crate) topics_version: Option<u64>,
     /// ... and these are gone.
@@ -26,14 +26,14 @@ pub(crate) struct Errand {
     pub(crate) expires_offsets: bool,
 }
 
-impl Errand {
+impl Visit {
     fn concerns(&self, group: &Group) -> bool {
         let sees_topics = self.topics_version.is_some() && group.group_type() == GroupType::Consumer;
         let mut gone = self.gone.iter();
         self.expires_offsets || sees_topics || gone.any(|(topic, id)| group.offsets.know_topic(topic, *id))
     }
 
-    fn add(&mut self, other: Errand) {
+    fn add(&mut self, other: Visit) {
         self.topics_version = other.topics_version.or(self.topics_version);
         self.gone.extend(other.gone);
         self.expires_offsets |= other.expires_offsets;
@@ -43,25 +43,25 @@ impl Errand {
 /// See the module.
 #[derive(Debug, Default)]
 pub(super) struct Rounds {
-    errand: Arc<Errand>,
+    visit: Arc<Visit>,
     /// The group that the round goes on with; none if there is no round.
     from: Option<Name>,
     /// The purpose of the next round.
-    next: Option<Errand>,
+    next: Option<Visit>,
 }
 
 impl Rounds {
     /// Begins a round, or sees to it that another one follows.
-    pub(super) fn begin(&mut self, errand: Errand) {
+    pub(super) fn begin(&mut self, visit: Visit) {
         if self.is_under_way() {
-            self.next.get_or_insert_default().add(errand);
+            self.next.get_or_insert_default().add(visit);
         } else {
-            self.start(errand);
+            self.start(visit);
         }
     }
 
-    fn start(&mut self, errand: Errand) {
-        self.errand = Arc::new(errand);
+    fn start(&mut self, visit: Visit) {
+        self.visit = Arc::new(visit);
         self.from = Some(Name::default());
     }
 
@@ -71,7 +71,7 @@ impl Rounds {
 
     /// The version of the topics that the round under way is to show to groups.
     pub(super) fn topics_version(&self) -> Option<u64> {
-        self.errand.topics_version.filter(|_| self.is_under_way())
+        self.visit.topics_version.filter(|_| self.is_under_way())
     }
 
     /// The next groups to visit, and why.
@@ -79,20 +79,20 @@ impl Rounds {
         &mut self,
         groups: &BTreeMap<Name, Group>,
         expressions: &Expressions,
-    ) -> (Arc<Errand>, Vec<Name>) {
-        let errand = Arc::clone(&self.errand);
+    ) -> (Arc<Visit>, Vec<Name>) {
+        let visit = Arc::clone(&self.visit);
         let mut concerned = Vec::new();
         let Some(from) = self.from.take() else {
-            return (errand, concerned);
+            return (visit, concerned);
         };
         let mut work = 0;
         for (name, group) in groups.range(from..) {
             if work >= WORK_AT_ONCE {
                 self.from = Some(Name::clone(name));
-                return (errand, concerned);
+                return (visit, concerned);
             }
-            work += 1 + errand.gone.len();
-            if errand.concerns(group) {
+            work += 1 + visit.gone.len();
+            if visit.concerns(group) {
                 work += group.weight(expressions);
                 concerned.push(Name::clone(name));
             }
@@ -100,6 +100,6 @@ impl Rounds {
         if let Some(next) = self.next.take() {
             self.start(next);
         }
-        (errand, concerned)
+        (visit, concerned)
     }
 }

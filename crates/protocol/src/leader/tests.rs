@@ -1,5 +1,5 @@
-//! Tests of leaders that the scenario files cannot express: mistakes of our own that must stop the process, what takes two steps, and what a
-//! leader starts from.
+//! Tests of leaders that the scenario files cannot express: mistakes of our own that must stop the process, calls that take two
+//! steps, and the state that a leader starts from.
 
 use record::{BatchBuilder, BatchHeader, Compression};
 

@@ -24,7 +24,7 @@ pub use settings::{CompactionSettings, Millionths, TimestampType, TopicSettings}
 pub use table::KNOWN;
 
 /// A refused value as it is told: whatever it holds, on one line.
-fn told(value: &str) -> EscapeDebug<'_> {
+fn escaped(value: &str) -> EscapeDebug<'_> {
     value.escape_debug()
 }
 
@@ -60,7 +60,7 @@ pub enum ConfigError {
         name: String,
     },
     /// Not a number, or one out of range.
-    #[error("Invalid value {} for configuration {name}: it must be a whole number from {min} to {max}", told(.value))]
+    #[error("Invalid value {} for configuration {name}: it must be a whole number from {min} to {max}", escaped(.value))]
     OutOfRange {
         /// The config.
         name: &'static str,
@@ -74,7 +74,7 @@ pub enum ConfigError {
     /// Not a list of words that are served, each once.
     #[error(
         "Invalid value {} for configuration {name}: String must be one of: {}; or some of these with commas between",
-        told(.value),
+        escaped(.value),
         .allowed.join(", ")
     )]
     NotAmong {
@@ -86,7 +86,7 @@ pub enum ConfigError {
         value: String,
     },
     /// Not a number from 0 to 1.
-    #[error("Invalid value {} for configuration {name}: it must be a number from 0 to 1", told(.value))]
+    #[error("Invalid value {} for configuration {name}: it must be a number from 0 to 1", escaped(.value))]
     NoShare {
         /// The config.
         name: &'static str,
@@ -97,7 +97,7 @@ pub enum ConfigError {
     #[error(
         "Invalid value {} for configuration {name}: it must be the literal '*' or a list of replicas in the following format: \
          [partitionId]:[brokerId],[partitionId]:[brokerId],...",
-        told(.word)
+        escaped(.word)
     )]
     NoReplicas {
         /// The config.
@@ -118,7 +118,7 @@ pub enum ConfigError {
         most_value: i64,
     },
     /// Not one of the values that are served.
-    #[error("Invalid value {} for configuration {name}: String must be one of: {}", told(.value), .allowed.join(", "))]
+    #[error("Invalid value {} for configuration {name}: String must be one of: {}", escaped(.value), .allowed.join(", "))]
     NotAllowed {
         /// The config.
         name: &'static str,

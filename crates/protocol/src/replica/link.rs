@@ -281,7 +281,7 @@ pub struct ReceiveCursor {
     durable: FrameNumber,
     /// The own frame that each of the sender's went into.
     staged: VecDeque<(FrameNumber, FrameNumber)>,
-    told: Option<Ack>,
+    last_sent: Option<Ack>,
 }
 
 impl ReceiveCursor {
@@ -295,7 +295,7 @@ impl ReceiveCursor {
         if self.staged.is_empty() {
             self.durable = behind;
         }
-        self.told = None;
+        self.last_sent = None;
     }
 
     /// Takes a frame whose parts can be staged now. `before` is the frame that the sender sent before it.
@@ -340,8 +340,8 @@ impl ReceiveCursor {
             received: self.received,
             durable: self.durable,
         };
-        let is_news = self.told != Some(ack);
-        self.told = Some(ack);
+        let is_news = self.last_sent != Some(ack);
+        self.last_sent = Some(ack);
         is_news.then_some(ack)
     }
 }

@@ -44,26 +44,26 @@ impl Assignor {
     }
 
     /// Gives each partition of a wanted topic to one member that wants it; one assignment for each member.
-    pub(crate) fn assign(self, wishes: &Wishes) -> Vec<Assignment> {
+    pub(crate) fn assign(self, group_spec: &GroupSpec) -> Vec<Assignment> {
         match self {
-            Assignor::Uniform => assign_uniform(wishes),
-            Assignor::Range => assign_range(wishes),
+            Assignor::Uniform => assign_uniform(group_spec),
+            Assignor::Range => assign_range(group_spec),
         }
     }
 }
 
-/// The members and their wishes.
+/// Members and topics, as an assignor is given them (Kafka: GroupSpec).
 #[derive(Debug, Default)]
-pub(crate) struct Wishes {
+pub(crate) struct GroupSpec {
     /// In the order of their names.
-    pub(crate) members: Vec<Wish>,
+    pub(crate) members: Vec<MemberSpec>,
     /// All wanted topics with their numbers of partitions.
     pub(crate) topics: BTreeMap<TopicId, i32>,
 }
 
-/// The wishes of one member.
+/// One member, its topics and its partitions (Kafka: MemberSubscriptionSpec).
 #[derive(Debug)]
-pub(crate) struct Wish {
+pub(crate) struct MemberSpec {
     pub(crate) member: Name,
     pub(crate) instance: Option<Name>,
     /// The topics that it names, without those that its expression matches.
@@ -76,13 +76,13 @@ pub(crate) struct Wish {
     pub(crate) has: Assignment,
 }
 
-impl Wish {
+impl MemberSpec {
     pub(super) fn wants(&self, topic: TopicId) -> bool {
         self.named.contains(&topic) || self.matched.contains(&topic)
     }
 }
 
-impl Wishes {
+impl GroupSpec {
     /// Says that all members want the same, which is everything that anybody wants.
     pub(super) fn are_alike(&self) -> bool {
         let mut members = self.members.iter();
@@ -96,7 +96,7 @@ impl Wishes {
     }
 
     /// Says whether a member may keep a partition that it had.
-    pub(super) fn may_keep(&self, member: &Wish, partition: PartitionId) -> bool {
+    pub(super) fn may_keep(&self, member: &MemberSpec, partition: PartitionId) -> bool {
         member.wants(partition.topic)
             && self
                 .topics
@@ -137,7 +137,7 @@ impl Readers {
 }
 
 /// The members that want each topic, by their places in this order.
-pub(super) fn readers<'a>(members: impl IntoIterator<Item = &'a Wish>) -> BTreeMap<TopicId, Readers> {
+pub(super) fn readers<'a>(members: impl IntoIterator<Item = &'a MemberSpec>) -> BTreeMap<TopicId, Readers> {
     let mut readers: BTreeMap<TopicId, Readers> = BTreeMap::new();
     let mut by_expression: Vec<(&Rc<BTreeSet<TopicId>>, Vec<usize>)> = Vec::new();
     for (place, member) in members.into_iter().enumerate() {

@@ -6,18 +6,22 @@
 use record::PartitionId;
 
 use super::super::Assignment;
-use super::assign::{Wishes, readers};
+use super::assign::{GroupSpec, readers};
 
-pub(super) fn assign_range(wishes: &Wishes) -> Vec<Assignment> {
+pub(super) fn assign_range(group_spec: &GroupSpec) -> Vec<Assignment> {
     // The members' places, in the order of their turns.
-    let mut turns: Vec<usize> = (0..wishes.members.len()).collect();
+    let mut turns: Vec<usize> = (0..group_spec.members.len()).collect();
     turns.sort_by_key(|place| {
-        let wish = &wishes.members[*place];
-        (wish.instance.is_none(), &wish.instance, &wish.member)
+        let member_spec = &group_spec.members[*place];
+        (
+            member_spec.instance.is_none(),
+            &member_spec.instance,
+            &member_spec.member,
+        )
     });
-    let mut assigned = vec![Assignment::default(); wishes.members.len()];
-    for (topic, readers) in readers(turns.iter().map(|place| &wishes.members[*place])) {
-        let count = wishes.topics.get(&topic).copied().unwrap_or(0);
+    let mut assigned = vec![Assignment::default(); group_spec.members.len()];
+    for (topic, readers) in readers(turns.iter().map(|place| &group_spec.members[*place])) {
+        let count = group_spec.topics.get(&topic).copied().unwrap_or(0);
         let reader_count = i32::try_from(readers.count()).expect("members are limited");
         let (each, one_more) = (count / reader_count, count % reader_count);
         // No more readers than partitions get any.

@@ -9,26 +9,26 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use record::{PartitionId, TopicId};
 
 use super::super::Assignment;
-use super::assign::{Readers, Wishes, readers};
+use super::assign::{GroupSpec, Readers, readers};
 
-pub(super) fn assign_uniform(wishes: &Wishes) -> Vec<Assignment> {
-    if wishes.members.is_empty() {
+pub(super) fn assign_uniform(group_spec: &GroupSpec) -> Vec<Assignment> {
+    if group_spec.members.is_empty() {
         Vec::new()
-    } else if wishes.are_alike() {
-        assign_alike(wishes)
+    } else if group_spec.are_alike() {
+        assign_alike(group_spec)
     } else {
-        Balance::start(wishes).finish()
+        Balance::start(group_spec).finish()
     }
 }
 
 /// The partitions that members had and may keep, none twice.
-fn kept(wishes: &Wishes) -> (Vec<Vec<PartitionId>>, BTreeMap<PartitionId, usize>) {
+fn kept(group_spec: &GroupSpec) -> (Vec<Vec<PartitionId>>, BTreeMap<PartitionId, usize>) {
     let mut holders = BTreeMap::new();
-    let mut kept = Vec::with_capacity(wishes.members.len());
-    for (place, member) in wishes.members.iter().enumerate() {
+    let mut kept = Vec::with_capacity(group_spec.members.len());
+    for (place, member) in group_spec.members.iter().enumerate() {
         let mut mine = Vec::new();
         for partition in member.before.iter() {
-            if wishes.may_keep(member, partition) && !holders.contains_key(&partition) {
+            if group_spec.may_keep(member, partition) && !holders.contains_key(&partition) {
                 holders.insert(partition, place);
                 mine.push(partition);
             }
@@ -38,10 +38,10 @@ fn kept(wishes: &Wishes) -> (Vec<Vec<PartitionId>>, BTreeMap<PartitionId, usize>
     (kept, holders)
 }
 
-fn assign_alike(wishes: &Wishes) -> Vec<Assignment> {
-    let (mut held, mut holders) = kept(wishes);
+fn assign_alike(group_spec: &GroupSpec) -> Vec<Assignment> {
+    let (mut held, mut holders) = kept(group_spec);
     let member_count = held.len();
-    let total: usize = wishes.partitions().count();
+    let total: usize = group_spec.partitions().count();
     let (each, mut one_more) = (total / member_count, total % member_count);
     let mut quotas = vec![each; member_count];
     // The few that get one more are those that have it already, if there are such.
@@ -53,10 +53,10 @@ fn assign_alike(wishes: &Wishes) -> Vec<Assignment> {
             }
         }
     }
-    for ((mine, quota), wish) in held.iter_mut().zip(&quotas).zip(&wishes.members) {
+    for ((mine, quota), member_spec) in held.iter_mut().zip(&quotas).zip(&group_spec.members) {
         if mine.len() > *quota {
             // Partitions that it does not have yet go first: that moves nothing.
-            mine.sort_by_key(|partition| !wish.has.contains(*partition));
+            mine.sort_by_key(|partition| !member_spec.has.contains(*partition));
         }
         for partition in mine.drain((*quota).min(mine.len())..) {
             holders.remove(&partition);
@@ -65,7 +65,7 @@ fn assign_alike(wishes: &Wishes) -> Vec<Assignment> {
     let mut with_room: VecDeque<usize> = (0..member_count)
         .filter(|place| held[*place].len() < quotas[*place])
         .collect();
-    for partition in wishes.partitions() {
+    for partition in group_spec.partitions() {
         if holders.contains_key(&partition) {
             continue;
         }
@@ -95,14 +95,14 @@ struct Topic {
 }
 
 impl Balance {
-    fn start(wishes: &Wishes) -> Balance {
-        let (kept, holders) = kept(wishes);
+    fn start(group_spec: &GroupSpec) -> Balance {
+        let (kept, holders) = kept(group_spec);
         let mut topics: BTreeMap<TopicId, Topic> = BTreeMap::new();
-        for (id, readers) in readers(&wishes.members) {
+        for (id, readers) in readers(&group_spec.members) {
             let (held, free) = (BTreeMap::new(), Vec::new());
             topics.insert(id, Topic { readers, held, free });
         }
-        for partition in wishes.partitions() {
+        for partition in group_spec.partitions() {
             let Some(topic) = topics.get_mut(&partition.topic) else {
                 continue;
             };

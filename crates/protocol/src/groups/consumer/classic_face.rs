@@ -15,7 +15,7 @@ use super::super::contract::{
 use super::super::group::{Group, Kind};
 use super::super::records::{ClassicFace, CurrentValue, MemberValue, Progress};
 use super::heartbeat::Sender;
-use super::planning::{Asker, Step, Told};
+use super::planning::{Asker, PlannedAnswer, Step};
 use super::{Consumer, Member};
 
 impl Group {
@@ -60,7 +60,7 @@ impl Group {
         } else {
             let step = Step::Departure {
                 gone,
-                told: Told::Nothing,
+                answer: PlannedAnswer::Nothing,
             };
             let planning = consumer.planning(cx, &self.name, step, Asker::Waiting(ticket, answer));
             self.plan(cx, planning);

@@ -12,7 +12,7 @@ use super::super::group::{Group, Kind};
 use super::super::records::{Change, CurrentValue, MemberValue, Progress, What};
 use super::assign::Assignor;
 use super::change_over::plan_change_over;
-use super::planning::{Asker, Plan, Planning, Step, Told, View};
+use super::planning::{Asker, Plan, PlannedAnswer, Planning, Step, View};
 use super::reconcile::reconcile;
 use super::roster::Roster;
 use super::saying::{check_member_epoch, check_shape, merge, says_all, wishes_differ};
@@ -230,7 +230,7 @@ impl Consumer {
         self.check_member(&request.member, request.instance.as_ref())?;
         Ok(Step::Departure {
             gone: BTreeSet::from([Name::clone(&request.member)]),
-            told: Told::Heard(left(cx, request)),
+            answer: PlannedAnswer::Heard(left(cx, request)),
         })
     }
 
@@ -247,7 +247,7 @@ impl Consumer {
         let what = What::Current(Name::clone(&request.member), Some(current));
         Ok(Step::Done(Plan {
             changes: vec![Change::of(group, what)],
-            told: Told::Heard(left(cx, request)),
+            answer: PlannedAnswer::Heard(left(cx, request)),
         }))
     }
 }
@@ -287,7 +287,7 @@ impl Roster {
         let assignment = is_told.then(|| next.assigned.clone());
         Plan {
             changes,
-            told: Told::Heard(Heard {
+            answer: PlannedAnswer::Heard(Heard {
                 member: sender.name,
                 epoch: next.epoch,
                 heartbeat_interval: view.heartbeat_interval,

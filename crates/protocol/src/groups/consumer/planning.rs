@@ -67,7 +67,10 @@ pub(crate) enum Step {
         tells_all: bool,
     },
     /// Members go.
-    Departure { gone: BTreeSet<Name>, told: Told },
+    Departure {
+        gone: BTreeSet<Name>,
+        answer: PlannedAnswer,
+    },
     /// Topics may have changed.
     Topics,
     /// Nothing changes: operators want to see the group.
@@ -80,11 +83,11 @@ pub(crate) enum Step {
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(super) changes: Vec<Change>,
-    pub(super) told: Told,
+    pub(super) answer: PlannedAnswer,
 }
 
 #[derive(Debug)]
-pub(crate) enum Told {
+pub(crate) enum PlannedAnswer {
     Nothing,
     Heard(Heard),
     Described(DescribedConsumer),
@@ -106,19 +109,21 @@ pub(crate) enum Asker {
 }
 
 impl Asker {
-    fn answers(self, told: Told) -> Vec<(Ticket, Answer)> {
-        let answer = match (self, told) {
+    fn answers(self, answer: PlannedAnswer) -> Vec<(Ticket, Answer)> {
+        let answer = match (self, answer) {
             (Asker::Nobody, _) => return Vec::new(),
             (Asker::Waiting(ticket, answer), _) => (ticket, answer),
-            (Asker::Member(ticket), Told::Heard(heard)) => (ticket, Answer::ConsumerHeartbeat(Ok(heard))),
-            (Asker::Joining(ticket, mut joined), Told::Heard(heard)) => {
+            (Asker::Member(ticket), PlannedAnswer::Heard(heard)) => {
+                (ticket, Answer::ConsumerHeartbeat(Ok(heard)))
+            }
+            (Asker::Joining(ticket, mut joined), PlannedAnswer::Heard(heard)) => {
                 joined.generation = heard.epoch;
                 (ticket, Answer::Join(Ok(*joined)))
             }
-            (Asker::Describing(ticket), Told::Described(group)) => {
+            (Asker::Describing(ticket), PlannedAnswer::Described(group)) => {
                 (ticket, Answer::DescribeConsumer(Ok(group)))
             }
-            (asker, told) => unreachable!("{asker:?} does not ask for {told:?}"),
+            (asker, answer) => unreachable!("{asker:?} does not ask for {answer:?}"),
         };
         vec![answer]
     }
@@ -179,7 +184,7 @@ impl Planning {
             held_bytes: changes.len() * CHANGE_BYTES,
             step: Step::Done(Plan {
                 changes,
-                told: Told::Nothing,
+                answer: PlannedAnswer::Nothing,
             }),
             asker: Asker::Waiting(ticket, answer),
             before: None,
@@ -201,7 +206,7 @@ impl Planning {
         let mut changes = self.before.unwrap_or_default();
         changes.extend(plan.changes);
         let mut records: Vec<StoredRecord> = changes.iter().map(Change::encode).collect();
-        let mut answers = self.asker.answers(plan.told);
+        let mut answers = self.asker.answers(plan.answer);
         let bytes: usize = records.iter().map(StoredRecord::bytes).sum();
         let max = self.view.log_bytes_max;
         if changes_over && bytes > max {
@@ -251,21 +256,21 @@ impl Roster {
                 owned,
                 tells_all,
             } => self.plan_presence(view, group, owned.as_ref(), tells_all, topics_changed, *sender),
-            Step::Departure { gone, told } => Plan {
+            Step::Departure { gone, answer } => Plan {
                 changes: self.plan_departure(view, group, gone),
-                told,
+                answer,
             },
             Step::Topics => {
                 let is_assigned_anew = topics_changed && !self.members.is_empty();
                 let new = is_assigned_anew.then(|| self.plan_epoch(view, group, &Outlook::default()));
                 Plan {
                     changes: new.map_or_else(Vec::new, |new| new.changes),
-                    told: Told::Nothing,
+                    answer: PlannedAnswer::Nothing,
                 }
             }
             Step::Describe => Plan {
                 changes: Vec::new(),
-                told: Told::Described(self.describe(&view.topics)),
+                answer: PlannedAnswer::Described(self.describe(&view.topics)),
             },
             Step::Done(plan) => plan,
         }

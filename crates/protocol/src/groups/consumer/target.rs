@@ -13,7 +13,7 @@ use record::TopicId;
 use super::super::Assignment;
 use super::super::contract::Name;
 use super::super::records::{Change, ConsumerValue, MemberValue, What};
-use super::assign::{Assignor, Wish, Wishes};
+use super::assign::{Assignor, GroupSpec, MemberSpec};
 use super::planning::View;
 use super::roster::Roster;
 use super::subscription::hash_topics;
@@ -50,27 +50,29 @@ pub(super) struct NewTarget {
 impl Roster {
     /// Raises the group's epoch and assigns anew.
     pub(super) fn plan_epoch(&self, view: &View, group: &Name, outlook: &Outlook<'_>) -> NewTarget {
-        let wishes = self.wishes(view, outlook);
+        let group_spec = self.group_spec(view, outlook);
         let epoch = self.epoch.checked_add(1).expect("epochs do not run out");
-        let topics_hash = hash_topics(&wishes.topics);
+        let topics_hash = hash_topics(&group_spec.topics);
         let value = ConsumerValue { epoch, topics_hash };
         let mut new = NewTarget {
             changes: vec![Change::of(group, What::Consumer(Some(value)))],
             epoch,
             member_target: None,
         };
-        let assignments = self.assignor(outlook).assign(&wishes);
+        let assignments = self.assignor(outlook).assign(&group_spec);
         assert_eq!(
             assignments.len(),
-            wishes.members.len(),
+            group_spec.members.len(),
             "every member gets an assignment"
         );
-        for (wish, target) in wishes.members.into_iter().zip(assignments) {
-            if target == wish.before {
+        for (member_spec, target) in group_spec.members.into_iter().zip(assignments) {
+            if target == member_spec.before {
                 continue;
             }
-            let is_member = outlook.member.is_some_and(|changed| *changed.name == wish.member);
-            let what = What::Target(Name::clone(&wish.member), Some(target.clone()));
+            let is_member = outlook
+                .member
+                .is_some_and(|changed| *changed.name == member_spec.member);
+            let what = What::Target(Name::clone(&member_spec.member), Some(target.clone()));
             new.changes.push(Change::of(group, what));
             if is_member {
                 new.member_target = Some(target);
@@ -89,10 +91,10 @@ impl Roster {
     }
 
     /// The wishes of the members as they will be. The matches of an expression are there once, however many members have it.
-    fn wishes(&self, view: &View, outlook: &Outlook<'_>) -> Wishes {
+    fn group_spec(&self, view: &View, outlook: &Outlook<'_>) -> GroupSpec {
         let mut topics = BTreeMap::new();
         let mut matched_by: BTreeMap<Option<&Name>, Rc<BTreeSet<TopicId>>> = BTreeMap::new();
-        let mut members: BTreeMap<&Name, Wish> = BTreeMap::new();
+        let mut members: BTreeMap<&Name, MemberSpec> = BTreeMap::new();
         for member in self.members_in(outlook) {
             let regex = member.said.regex.as_ref();
             let matched = matched_by.entry(regex).or_insert_with(|| {
@@ -101,7 +103,7 @@ impl Roster {
             });
             let mut named = find_topics(view, &member.said.topics, &mut topics);
             named.retain(|topic| !matched.contains(topic));
-            let wish = Wish {
+            let member_spec = MemberSpec {
                 member: Name::clone(member.name),
                 instance: member.said.instance.clone(),
                 named,
@@ -109,9 +111,9 @@ impl Roster {
                 before: member.target.clone(),
                 has: member.has.clone(),
             };
-            members.insert(member.name, wish);
+            members.insert(member.name, member_spec);
         }
-        Wishes {
+        GroupSpec {
             members: members.into_values().collect(),
             topics,
         }

@@ -8,7 +8,7 @@ use super::super::context::{Context, Gate, Then};
 use super::super::contract::Name;
 use super::super::group::{Group, Kind};
 use super::super::records::Progress;
-use super::planning::{Asker, Step, Told};
+use super::planning::{Asker, PlannedAnswer, Step};
 use super::{Consumer, Member};
 
 impl Group {
@@ -21,7 +21,7 @@ impl Group {
         let step = match gone.is_empty() {
             false => Step::Departure {
                 gone,
-                told: Told::Nothing,
+                answer: PlannedAnswer::Nothing,
             },
             true if consumer.needs_look(cx) => Step::Topics,
             true => return consumer.deadline(),

@@ -8,8 +8,8 @@ fn topic(number: u8) -> TopicId {
     TopicId([number; 16])
 }
 
-fn wish(number: usize, topics: &[u8], before: Assignment) -> Wish {
-    Wish {
+fn member_spec(number: usize, topics: &[u8], before: Assignment) -> MemberSpec {
+    MemberSpec {
         member: Name::from(format!("m{number:04}")),
         instance: None,
         named: topics.iter().map(|number| topic(*number)).collect(),
@@ -20,12 +20,12 @@ fn wish(number: usize, topics: &[u8], before: Assignment) -> Wish {
 }
 
 /// Members that want these topics, and had nothing.
-fn wishes(topics: &[(u8, i32)], members: &[&[u8]]) -> Wishes {
-    Wishes {
+fn group_spec(topics: &[(u8, i32)], members: &[&[u8]]) -> GroupSpec {
+    GroupSpec {
         members: members
             .iter()
             .enumerate()
-            .map(|(number, topics)| wish(number, topics, Assignment::default()))
+            .map(|(number, topics)| member_spec(number, topics, Assignment::default()))
             .collect(),
         topics: topics
             .iter()
@@ -38,16 +38,19 @@ fn loads(assigned: &[Assignment]) -> Vec<usize> {
     assigned.iter().map(Assignment::len).collect()
 }
 
-fn assert_sound(wishes: &Wishes, assigned: &[Assignment]) {
+fn assert_sound(group_spec: &GroupSpec, assigned: &[Assignment]) {
     let mut given = Assignment::default();
-    for (wish, mine) in wishes.members.iter().zip(assigned) {
+    for (member_spec, mine) in group_spec.members.iter().zip(assigned) {
         for partition in mine.iter() {
-            assert!(wishes.may_keep(wish, partition), "only what is wanted and there");
+            assert!(
+                group_spec.may_keep(member_spec, partition),
+                "only what is wanted and there"
+            );
             assert!(given.insert(partition), "nothing is given twice");
         }
     }
-    let readers = readers(&wishes.members);
-    for partition in wishes.partitions() {
+    let readers = readers(&group_spec.members);
+    for partition in group_spec.partitions() {
         assert_eq!(
             given.contains(partition),
             readers.contains_key(&partition.topic),
@@ -62,9 +65,9 @@ fn spread(loads: &[usize]) -> usize {
 
 #[test]
 fn range_cuts_topics_alike() {
-    let wishes = wishes(&[(1, 5), (2, 5)], &[&[1, 2], &[1, 2]]);
-    let assigned = Assignor::Range.assign(&wishes);
-    assert_sound(&wishes, &assigned);
+    let group_spec = group_spec(&[(1, 5), (2, 5)], &[&[1, 2], &[1, 2]]);
+    let assigned = Assignor::Range.assign(&group_spec);
+    assert_sound(&group_spec, &assigned);
     let first: Vec<(u8, i32)> = assigned[0]
         .iter()
         .map(|partition| (partition.topic.0[0], partition.index))
@@ -74,16 +77,18 @@ fn range_cuts_topics_alike() {
 
 #[test]
 fn uniform_is_even_and_a_join_moves_only_what_it_must() {
-    let mut wishes = wishes(&[(1, 10), (2, 7)], &[&[1, 2], &[1, 2], &[1, 2]]);
-    let before = Assignor::Uniform.assign(&wishes);
-    assert_sound(&wishes, &before);
+    let mut group_spec = group_spec(&[(1, 10), (2, 7)], &[&[1, 2], &[1, 2], &[1, 2]]);
+    let before = Assignor::Uniform.assign(&group_spec);
+    assert_sound(&group_spec, &before);
     assert!(spread(&loads(&before)) <= 1);
-    for (member, had) in wishes.members.iter_mut().zip(&before) {
+    for (member, had) in group_spec.members.iter_mut().zip(&before) {
         member.before = had.clone();
     }
-    wishes.members.push(wish(3, &[1, 2], Assignment::default()));
-    let after = Assignor::Uniform.assign(&wishes);
-    assert_sound(&wishes, &after);
+    group_spec
+        .members
+        .push(member_spec(3, &[1, 2], Assignment::default()));
+    let after = Assignor::Uniform.assign(&group_spec);
+    assert_sound(&group_spec, &after);
     assert!(spread(&loads(&after)) <= 1);
     let moved: usize = before
         .iter()
@@ -96,22 +101,22 @@ fn uniform_is_even_and_a_join_moves_only_what_it_must() {
 
 #[test]
 fn what_a_member_has_not_yet_is_taken_from_it_first() {
-    let mut wishes = wishes(&[(1, 4)], &[&[1], &[1]]);
+    let mut group_spec = group_spec(&[(1, 4)], &[&[1], &[1]]);
     let partition = |index| PartitionId {
         topic: topic(1),
         index,
     };
-    wishes.members[0].before = (0..4).map(partition).collect();
-    wishes.members[0].has = (2..4).map(partition).collect();
-    let assigned = Assignor::Uniform.assign(&wishes);
-    assert_eq!(assigned[0], wishes.members[0].has);
+    group_spec.members[0].before = (0..4).map(partition).collect();
+    group_spec.members[0].has = (2..4).map(partition).collect();
+    let assigned = Assignor::Uniform.assign(&group_spec);
+    assert_eq!(assigned[0], group_spec.members[0].has);
 }
 
 #[test]
 fn uniform_balances_different_wishes() {
-    let wishes = wishes(&[(1, 6), (2, 6), (3, 1)], &[&[1], &[1, 2], &[2, 3], &[3]]);
-    let assigned = Assignor::Uniform.assign(&wishes);
-    assert_sound(&wishes, &assigned);
+    let group_spec = group_spec(&[(1, 6), (2, 6), (3, 1)], &[&[1], &[1, 2], &[2, 3], &[3]]);
+    let assigned = Assignor::Uniform.assign(&group_spec);
+    assert_sound(&group_spec, &assigned);
     assert_eq!(loads(&assigned), [4, 4, 4, 1]);
 }
 
@@ -126,15 +131,15 @@ fn a_thousand_members_and_ten_thousand_partitions() {
                 .collect()
         })
         .collect();
-    let alike = wishes(&topics, &vec![&all[..]; 1000]);
-    let different = wishes(
+    let alike = group_spec(&topics, &vec![&all[..]; 1000]);
+    let different = group_spec(
         &topics,
         &some.iter().map(|topics| &topics[..]).collect::<Vec<_>>(),
     );
-    for wishes in [alike, different] {
+    for group_spec in [alike, different] {
         for assignor in [Assignor::Uniform, Assignor::Range] {
-            let assigned = assignor.assign(&wishes);
-            assert_sound(&wishes, &assigned);
+            let assigned = assignor.assign(&group_spec);
+            assert_sound(&group_spec, &assigned);
             if assignor == Assignor::Uniform {
                 assert!(spread(&loads(&assigned)) <= 1);
             }
@@ -151,14 +156,14 @@ fn ten_thousand_members_and_ten_thousand_topics_by_one_expression() {
         TopicId(id)
     };
     let nothing: &[u8] = &[];
-    let mut wishes = wishes(&[], &vec![nothing; 10_000]);
-    wishes.topics = (0..10_000).map(|number| (id(number), 1)).collect();
-    let matched: Rc<BTreeSet<TopicId>> = Rc::new(wishes.topics.keys().copied().collect());
-    for member in &mut wishes.members {
+    let mut group_spec = group_spec(&[], &vec![nothing; 10_000]);
+    group_spec.topics = (0..10_000).map(|number| (id(number), 1)).collect();
+    let matched: Rc<BTreeSet<TopicId>> = Rc::new(group_spec.topics.keys().copied().collect());
+    for member in &mut group_spec.members {
         member.matched = Rc::clone(&matched);
     }
     for assignor in [Assignor::Uniform, Assignor::Range] {
-        let assigned = assignor.assign(&wishes);
+        let assigned = assignor.assign(&group_spec);
         assert_eq!(loads(&assigned).iter().sum::<usize>(), 10_000);
         if assignor == Assignor::Uniform {
             assert_eq!(spread(&loads(&assigned)), 0);
@@ -171,19 +176,19 @@ fn ten_thousand_members_and_ten_thousand_topics_by_one_expression() {
 fn ten_topics_of_ten_thousand_partitions() {
     let topics: Vec<(u8, i32)> = (0..10).map(|number| (number, 10_000)).collect();
     let all: Vec<u8> = (0..10).collect();
-    let mut wishes = wishes(&topics, &[&all[..], &all[..5], &all[5..]]);
-    let everything: Assignment = wishes.partitions().collect();
-    wishes.members[0].before = everything;
-    let assigned = Assignor::Uniform.assign(&wishes);
-    assert_sound(&wishes, &assigned);
+    let mut group_spec = group_spec(&topics, &[&all[..], &all[..5], &all[5..]]);
+    let everything: Assignment = group_spec.partitions().collect();
+    group_spec.members[0].before = everything;
+    let assigned = Assignor::Uniform.assign(&group_spec);
+    assert_sound(&group_spec, &assigned);
     assert!(spread(&loads(&assigned)) <= 1);
 }
 
-fn any_wishes(alike: bool) -> impl Strategy<Value = Wishes> {
+fn any_group_spec(alike: bool) -> impl Strategy<Value = GroupSpec> {
     let topics = prop::collection::vec(0..9i32, 4);
     let members = prop::collection::vec((0..16u8, prop::collection::vec((0..5u8, 0..10i32), 0..12)), 1..7);
     (topics, members).prop_map(move |(counts, members)| {
-        let members: Vec<Wish> = members
+        let members: Vec<MemberSpec> = members
             .into_iter()
             .enumerate()
             .map(|(number, (wanted, had))| {
@@ -194,7 +199,7 @@ fn any_wishes(alike: bool) -> impl Strategy<Value = Wishes> {
                     topic: topic(number),
                     index,
                 });
-                wish(number, &wanted, had.collect())
+                member_spec(number, &wanted, had.collect())
             })
             .collect();
         let wanted = |topic: &TopicId| members.iter().any(|member| member.wants(*topic));
@@ -203,14 +208,14 @@ fn any_wishes(alike: bool) -> impl Strategy<Value = Wishes> {
             .zip(counts)
             .filter(|(topic, _)| wanted(topic))
             .collect();
-        Wishes { members, topics }
+        GroupSpec { members, topics }
     })
 }
 
 /// The same wishes by expressions: half of the topics, for the members that want all of that half.
-fn by_expression(wishes: &mut Wishes) {
-    let half: Rc<BTreeSet<TopicId>> = Rc::new(wishes.topics.keys().copied().take(2).collect());
-    for member in &mut wishes.members {
+fn by_expression(group_spec: &mut GroupSpec) {
+    let half: Rc<BTreeSet<TopicId>> = Rc::new(group_spec.topics.keys().copied().take(2).collect());
+    for member in &mut group_spec.members {
         if half.is_subset(&member.named) {
             member.named.retain(|topic| !half.contains(topic));
             member.matched = Rc::clone(&half);
@@ -220,18 +225,18 @@ fn by_expression(wishes: &mut Wishes) {
 
 proptest! {
     #[test]
-    fn names_and_expressions_give_the_same(mut wishes in prop_oneof![any_wishes(true), any_wishes(false)]) {
-        let assign = |wishes: &Wishes| (Assignor::Uniform.assign(wishes), Assignor::Range.assign(wishes));
-        let named = assign(&wishes);
-        by_expression(&mut wishes);
-        prop_assert_eq!(assign(&wishes), named);
+    fn names_and_expressions_give_the_same(mut group_spec in prop_oneof![any_group_spec(true), any_group_spec(false)]) {
+        let assign = |group_spec: &GroupSpec| (Assignor::Uniform.assign(group_spec), Assignor::Range.assign(group_spec));
+        let named = assign(&group_spec);
+        by_expression(&mut group_spec);
+        prop_assert_eq!(assign(&group_spec), named);
     }
 
     #[test]
-    fn alike_wishes_give_loads_within_one(wishes in any_wishes(true)) {
+    fn alike_wishes_give_loads_within_one(group_spec in any_group_spec(true)) {
         for assignor in [Assignor::Uniform, Assignor::Range] {
-            let assigned = assignor.assign(&wishes);
-            assert_sound(&wishes, &assigned);
+            let assigned = assignor.assign(&group_spec);
+            assert_sound(&group_spec, &assigned);
             if assignor == Assignor::Uniform {
                 prop_assert!(spread(&loads(&assigned)) <= 1);
             }
@@ -239,15 +244,15 @@ proptest! {
     }
 
     #[test]
-    fn different_wishes_leave_no_move_that_helps(wishes in any_wishes(false)) {
-        let assigned = Assignor::Range.assign(&wishes);
-        assert_sound(&wishes, &assigned);
-        let assigned = Assignor::Uniform.assign(&wishes);
-        assert_sound(&wishes, &assigned);
+    fn different_wishes_leave_no_move_that_helps(group_spec in any_group_spec(false)) {
+        let assigned = Assignor::Range.assign(&group_spec);
+        assert_sound(&group_spec, &assigned);
+        let assigned = Assignor::Uniform.assign(&group_spec);
+        assert_sound(&group_spec, &assigned);
         let loads = loads(&assigned);
         for (place, mine) in assigned.iter().enumerate() {
             for partition in mine.iter() {
-                for other in readers(&wishes.members)[&partition.topic].iter() {
+                for other in readers(&group_spec.members)[&partition.topic].iter() {
                     prop_assert!(loads[*other] + 2 > loads[place], "a move would help");
                 }
             }
@@ -255,13 +260,13 @@ proptest! {
     }
 
     #[test]
-    fn nothing_moves_when_nothing_changed(mut wishes in any_wishes(false)) {
+    fn nothing_moves_when_nothing_changed(mut group_spec in any_group_spec(false)) {
         for assignor in [Assignor::Uniform, Assignor::Range] {
-            let first = assignor.assign(&wishes);
-            for (member, mine) in wishes.members.iter_mut().zip(&first) {
+            let first = assignor.assign(&group_spec);
+            for (member, mine) in group_spec.members.iter_mut().zip(&first) {
                 member.before = mine.clone();
             }
-            prop_assert_eq!(assignor.assign(&wishes), first);
+            prop_assert_eq!(assignor.assign(&group_spec), first);
         }
     }
 }

@@ -39,10 +39,10 @@ fn members_share_what_their_expression_matches() {
     }
     consumer.hold_expressions(&mut cx);
     let view = consumer.view(&cx);
-    let wishes = consumer.roster.wishes(&view, &Outlook::default());
-    assert_eq!(wishes.topics.len(), 3);
-    let [ann, bob, cid] = &wishes.members[..] else {
-        panic!("three members have wishes");
+    let group_spec = consumer.roster.group_spec(&view, &Outlook::default());
+    assert_eq!(group_spec.topics.len(), 3);
+    let [ann, bob, cid] = &group_spec.members[..] else {
+        panic!("three members have group_spec");
     };
     assert!(Rc::ptr_eq(&ann.matched, &bob.matched));
     let ids = |numbers: &[u8]| -> BTreeSet<TopicId> {
@@ -50,7 +50,7 @@ fn members_share_what_their_expression_matches() {
     };
     assert_eq!(*ann.matched, ids(&[1, 2]));
     assert!(cid.matched.is_empty());
-    let named = [ann, bob, cid].map(|wish| wish.named.clone());
+    let named = [ann, bob, cid].map(|member_spec| member_spec.named.clone());
     assert_eq!(named, [ids(&[3]), ids(&[]), ids(&[3])]);
     // All that they name, and what the expression matches, once.
     assert_eq!(consumer.roster.wanted_names(&view).count(), 4 + 2);
