@@ -7,6 +7,7 @@
 mod append;
 mod body;
 mod configs;
+mod connection;
 mod cores;
 mod counters;
 mod follow;
@@ -14,7 +15,6 @@ mod groups;
 mod json_body;
 mod json_words;
 mod limits;
-mod line;
 mod media_type;
 mod observe;
 mod openapi;
@@ -56,9 +56,9 @@ use crate::caller::{self, Caller};
 use crate::core::NodeFacts;
 use crate::metrics::{ANSWER_WAIT, Gatherer};
 use crate::seats::Seats;
+use connection::Connection;
 use cores::Cores;
 use limits::HttpLimits;
-use line::Line;
 use places::{Place, Places, Served};
 
 pub(crate) use counters::{HttpCounters, HttpFigures};
@@ -194,11 +194,11 @@ async fn accept(
         match accepted {
             Ok((stream, peer)) => {
                 let place = find_place(app, places, peer).await;
-                let line = Line::new(Arc::clone(&app.counters));
+                let connection = Connection::new(Arc::clone(&app.counters));
                 let is_visitor = place.crowded.is_some();
                 let door = Door {
                     app: Arc::clone(app),
-                    line: line.clone(),
+                    connection: connection.clone(),
                     peer,
                     stopped: told.clone(),
                     place,
@@ -206,7 +206,7 @@ async fn accept(
                 let task = tokio::spawn(serve(stream, router.clone(), door));
                 places.take(Served {
                     address: peer.ip(),
-                    line,
+                    connection,
                     is_visitor,
                     task,
                 });
@@ -238,7 +238,7 @@ async fn find_place(app: &App, places: &mut Places, peer: SocketAddr) -> Place {
 /// The rights that a connection comes in with.
 struct Door {
     app: Arc<App>,
-    line: Line,
+    connection: Connection,
     peer: SocketAddr,
     stopped: watch::Receiver<()>,
     place: Place,
@@ -260,12 +260,12 @@ async fn serve(stream: Stream, router: Router, mut door: Door) {
         .max_buf_size(limits.buffer_bytes_max)
         .keep_alive(crowded.is_none());
     let router = TowerToHyperService::new(router);
-    let line = door.line.clone();
+    let connection = door.connection.clone();
     let caller = Arc::new(Caller::at(door.peer, caller::Listener::Http));
     let clock = Arc::clone(&door.app.cores.facts.clock);
     let service = service_fn(move |mut request: Request<Incoming>| {
-        let under_way = line.begin();
-        request.extensions_mut().insert(line.clone());
+        let under_way = connection.begin();
+        request.extensions_mut().insert(connection.clone());
         request.extensions_mut().insert(caller.clone());
         if let Some(crowded) = crowded {
             request.extensions_mut().insert(crowded);
@@ -281,22 +281,22 @@ async fn serve(stream: Stream, router: Router, mut door: Door) {
             answer
         }
     });
-    let connection = http.serve_connection(TokioIo::new(stream), service);
-    tokio::pin!(connection);
+    let serving = http.serve_connection(TokioIo::new(stream), service);
+    tokio::pin!(serving);
     let mut is_old = false;
     let ended = loop {
         tokio::select! {
             biased;
-            ended = connection.as_mut() => break ended,
-            () = door.line.until_cut() => break Ok(()),
+            ended = serving.as_mut() => break ended,
+            () = door.connection.until_cut() => break Ok(()),
             // A request under way is answered: it has bounds of its own.
-            () = until_old(limits, &door.line), if !is_old => {
+            () = until_old(limits, &door.connection), if !is_old => {
                 is_old = true;
-                connection.as_mut().graceful_shutdown();
+                serving.as_mut().graceful_shutdown();
             }
             _ = door.stopped.changed() => {
-                connection.as_mut().graceful_shutdown();
-                break timeout(limits.grace, connection).await.unwrap_or(Ok(()));
+                serving.as_mut().graceful_shutdown();
+                break timeout(limits.grace, serving).await.unwrap_or(Ok(()));
             }
         }
     };
@@ -306,10 +306,10 @@ async fn serve(stream: Stream, router: Router, mut door: Door) {
 }
 
 /// Returns when the connection should end for its age, if it is no follower's.
-async fn until_old(limits: HttpLimits, line: &Line) {
+async fn until_old(limits: HttpLimits, connection: &Connection) {
     loop {
         sleep(limits.connection_age_max).await;
-        if !line.follows() {
+        if !connection.follows() {
             return;
         }
     }

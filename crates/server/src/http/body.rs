@@ -19,8 +19,8 @@ use crate::budget::{NoRoom, Room};
 use crate::caller::Caller;
 
 use super::App;
+use super::connection::Connection;
 use super::limits::HttpLimits;
-use super::line::Line;
 use super::media_type::MediaType;
 use super::problem::{Kind, Problem};
 
@@ -127,8 +127,8 @@ pub(super) struct Written {
 
 impl Written {
     /// The answer on its way. From now on its client has a time to take it.
-    pub(super) fn send(self, app: &App, line: &Line) -> Response {
-        let mut response = Response::new(HeldBody::hold(self.text, self.room, line, &app.limits));
+    pub(super) fn send(self, app: &App, connection: &Connection) -> Response {
+        let mut response = Response::new(HeldBody::hold(self.text, self.room, connection, &app.limits));
         let media_type = HeaderValue::from_static(MediaType::Json.name());
         response.headers_mut().insert(header::CONTENT_TYPE, media_type);
         response
@@ -155,12 +155,12 @@ pub(super) fn write_json(app: &App, answer: &impl Serialize) -> Result<Written, 
 /// As `write_json`.
 pub(super) async fn held_json(
     app: &Arc<App>,
-    line: &Line,
+    connection: &Connection,
     answer: impl Serialize + Send + 'static,
 ) -> Result<Response, Problem> {
     let writer = Arc::clone(app);
     let written = app.cores.facts.pool.run(move || write_json(&writer, &answer));
-    Ok(written.await?.send(app, line))
+    Ok(written.await?.send(app, connection))
 }
 
 /// The problem of a node that has too much to do.
@@ -193,8 +193,8 @@ pub(super) struct HeldBody {
 
 impl HeldBody {
     /// The body of an answer on `line`, which is cut if the answer is not taken in time.
-    pub(super) fn hold(text: Vec<u8>, room: Room, line: &Line, limits: &HttpLimits) -> Body {
-        let overdue = line.cut_at(Instant::now() + limits.taken_within(text.len()));
+    pub(super) fn hold(text: Vec<u8>, room: Room, connection: &Connection, limits: &HttpLimits) -> Body {
+        let overdue = connection.cut_at(Instant::now() + limits.taken_within(text.len()));
         Body::new(HeldBody {
             rest: holding(text, (room, overdue)),
         })
@@ -237,10 +237,10 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_last_piece_keeps_the_room_and_the_deadline_of_its_answer() {
         let (budget, limits) = (Budget::new(1 << 20), HttpLimits::default());
-        let line = Line::new(Arc::default());
+        let connection = Connection::new(Arc::default());
         let all = budget.room(1 << 20).await;
         let text = vec![0; PIECE_BYTES + 1];
-        let mut pieces = HeldBody::hold(text, all, &line, &limits).into_data_stream();
+        let mut pieces = HeldBody::hold(text, all, &connection, &limits).into_data_stream();
         let first = pieces.next().await.expect("a piece").expect("nothing fails");
         let last = pieces.next().await.expect("a piece").expect("nothing fails");
         assert_eq!((first.len(), last.len()), (PIECE_BYTES, 1));
@@ -248,7 +248,7 @@ mod tests {
         drop((pieces, first));
         let is_free = || budget.resize(&mut budget.no_room(), 1);
         assert!(!is_free(), "the last piece keeps the memory of all of them");
-        timeout(2 * limits.taken_wait, line.until_cut())
+        timeout(2 * limits.taken_wait, connection.until_cut())
             .await
             .expect("the connection is cut");
         drop(last);

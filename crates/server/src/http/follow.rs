@@ -26,8 +26,8 @@ use crate::seats::{Full, Seat};
 
 use super::App;
 use super::body::{busy, holding};
+use super::connection::Connection;
 use super::cores::Unread;
-use super::line::Line;
 use super::media_type::MediaType;
 use super::problem::{Kind, Problem};
 use super::read::page::{Form, WORK_BYTES};
@@ -50,7 +50,7 @@ pub(super) async fn follow(
     partition: PartitionId,
     query: Option<&str>,
     headers: &HeaderMap,
-    (line, caller): (Line, Arc<Caller>),
+    (connection, caller): (Connection, Arc<Caller>),
 ) -> Result<Response, Problem> {
     let query = Query::read(query, &["offset", "timestamp_ms"])?;
     let start = match resumed(headers)? {
@@ -71,7 +71,7 @@ pub(super) async fn follow(
         from,
         piece_bytes: PIECE_BYTES,
         pieces,
-        line,
+        connection,
     };
     tokio::spawn(follower.run(seat));
     let mut response = Response::new(Body::new(Events(body)));
@@ -171,14 +171,14 @@ struct Follower {
     /// Bytes that the next piece may have.
     piece_bytes: usize,
     pieces: mpsc::Sender<Bytes>,
-    line: Line,
+    connection: Connection,
 }
 
 impl Follower {
     async fn run(mut self, _seat: Seat) {
         let app = Arc::clone(&self.app);
         let _present = app.counters.follower();
-        self.line.set_follows(true);
+        self.connection.set_follows(true);
         let end = match self.tell(opening(self.from)).await {
             Ok(()) => self.send_records().await,
             Err(end) => end,
@@ -187,7 +187,7 @@ impl Follower {
             // A client that does not take this either is cut off, as any other.
             let _ = self.tell(format!("event: end\ndata: {told}\n\n")).await;
         }
-        self.line.set_follows(false);
+        self.connection.set_follows(false);
     }
 
     /// Sends what is there, then what comes.
@@ -298,7 +298,7 @@ impl Follower {
             Ok(sent) => sent,
             Err(_) => {
                 tracing::debug!(partition = %self.partition, from = %self.from, "a slow follower was cut off");
-                self.line.cut();
+                self.connection.cut();
                 Err(End::Nobody)
             }
         }

@@ -20,7 +20,7 @@ use tokio::time::timeout;
 
 use super::App;
 use super::body::held_json;
-use super::line::Line;
+use super::connection::Connection;
 use super::paging::Paging;
 use super::problem::Problem;
 use super::refusal::outcome_unknown;
@@ -63,14 +63,14 @@ struct Listing {
 /// Answers `GET /v1/groups`: by name, so many at a time.
 pub(super) async fn list(
     State(app): State<Arc<App>>,
-    Extension(line): Extension<Line>,
+    Extension(connection): Extension<Connection>,
     request: Request,
 ) -> Result<Response, Problem> {
     let paging = Paging::read(&Query::read(request.uri().query(), Paging::PARAMETERS)?)?;
     let found = coordinator::list(&app, &paging).await?;
     let (groups, next) = paging.cut(found, |group| &group.group);
     let groups = groups.iter().map(Listed::of).collect();
-    held_json(&app, &line, Listing { groups, next }).await
+    held_json(&app, &connection, Listing { groups, next }).await
 }
 
 /// Answers `DELETE /v1/groups/{group}`.

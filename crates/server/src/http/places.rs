@@ -9,8 +9,8 @@ use std::net::IpAddr;
 
 use tokio::task::JoinHandle;
 
+use super::connection::Connection;
 use super::limits::HttpLimits;
-use super::line::Line;
 use super::problem::{Kind, Problem};
 use crate::seats::{Full, Seat, SeatLimits, Seats};
 
@@ -78,7 +78,7 @@ pub(super) struct Places {
 /// A connection and the task that serves it, which has its place.
 pub(super) struct Served {
     pub(super) address: IpAddr,
-    pub(super) line: Line,
+    pub(super) connection: Connection,
     pub(super) is_visitor: bool,
     pub(super) task: JoinHandle<()>,
 }
@@ -129,7 +129,7 @@ impl Places {
     fn longest_waiting(&self, full: Full, address: IpAddr) -> Option<usize> {
         let helps = |served: &Served| full == Full::All || served.address == address;
         let waits = |(at, served): (usize, &Served)| {
-            let since = served.line.waits_since()?;
+            let since = served.connection.waits_since()?;
             helps(served).then_some((since, at))
         };
         let (_, longest) = self.guests.iter().enumerate().filter_map(waits).min()?;

@@ -24,9 +24,9 @@ use crate::log_bounds::LogBounds;
 
 use super::App;
 use super::body::{HeldBody, answers_full};
+use super::connection::Connection;
 use super::cores::Unread;
 use super::follow;
-use super::line::Line;
 use super::media_type::MediaType;
 use super::problem::{Kind, Problem};
 use super::uri::{Query, bad_parameter};
@@ -135,7 +135,7 @@ pub(super) async fn from_partition(
     State(app): State<Arc<App>>,
     Path((topic, partition)): Path<(String, String)>,
     Extension(media_type): Extension<MediaType>,
-    Extension(line): Extension<Line>,
+    Extension(connection): Extension<Connection>,
     Extension(caller): Extension<Arc<Caller>>,
     request: Request,
 ) -> Result<Response, Problem> {
@@ -143,7 +143,7 @@ pub(super) async fn from_partition(
     let partition = topic.partition(&partition)?;
     let query = request.uri().query();
     if media_type == MediaType::EventStream {
-        return follow::follow(app, partition, query, request.headers(), (line, caller)).await;
+        return follow::follow(app, partition, query, request.headers(), (connection, caller)).await;
     }
     let query = Query::read(query, &["offset", "timestamp_ms", "limit", "bytes", "wait_ms"])?;
     let asked = Asked::read(&app, &query)?;
@@ -152,7 +152,7 @@ pub(super) async fn from_partition(
         _ => Form::Array,
     };
     let (page, bounds, room) = find(&app, partition, asked, form, &caller).await?;
-    Ok(respond(&app, media_type, page, bounds, room, &line))
+    Ok(respond(&app, media_type, page, bounds, room, &connection))
 }
 
 /// The records that are there, or those that come first while there is time.
@@ -278,11 +278,11 @@ fn respond(
     page: Page,
     bounds: LogBounds,
     room: Room,
-    line: &Line,
+    connection: &Connection,
 ) -> Response {
     let next = page.next;
     let text = page.finish(bounds);
-    let mut response = Response::new(HeldBody::hold(text, room, line, &app.limits));
+    let mut response = Response::new(HeldBody::hold(text, room, connection, &app.limits));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type.name()));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));

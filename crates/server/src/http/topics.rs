@@ -25,9 +25,9 @@ use crate::log_bounds::bounds_of;
 
 use super::App;
 use super::body::held_json;
+use super::connection::Connection;
 use super::cores::unknown_topic;
 use super::json_body::{Members, Object, take_json};
-use super::line::Line;
 use super::paging::Paging;
 use super::problem::{Kind, Problem};
 use super::refusal::change_problem;
@@ -79,14 +79,14 @@ struct Listing {
 /// Answers `GET /v1/topics`: by name, so many at a time.
 pub(super) async fn list(
     State(app): State<Arc<App>>,
-    Extension(line): Extension<Line>,
+    Extension(connection): Extension<Connection>,
     request: Request,
 ) -> Result<Response, Problem> {
     let paging = Paging::read(&Query::read(request.uri().query(), Paging::PARAMETERS)?)?;
     let asked = paging.clone();
     let found = app.cores.ask_metadata(move |core| look_up(core, asked)).await?;
     let (topics, next) = paging.cut(found, |topic| &topic.name);
-    held_json(&app, &line, Listing { topics, next }).await
+    held_json(&app, &connection, Listing { topics, next }).await
 }
 
 /// The topics of a page, and one more if there is one; in slices, so that one that comes or goes meanwhile may be missing.
@@ -179,11 +179,11 @@ fn creatable(wanted: &Wanted) -> CreatableTopic {
 pub(super) async fn describe(
     State(app): State<Arc<App>>,
     Path(name): Path<String>,
-    Extension(line): Extension<Line>,
+    Extension(connection): Extension<Connection>,
     request: Request,
 ) -> Result<Response, Problem> {
     Query::read(request.uri().query(), &[])?;
-    held_json(&app, &line, describe_topic(&app, &name).await?).await
+    held_json(&app, &connection, describe_topic(&app, &name).await?).await
 }
 
 /// A topic with its partitions.

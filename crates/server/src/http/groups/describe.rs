@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::super::App;
 use super::super::body::held_json;
-use super::super::line::Line;
+use super::super::connection::Connection;
 use super::super::paging::Paging;
 use super::super::problem::Problem;
 use super::super::uri::Query;
@@ -42,7 +42,7 @@ struct Group {
 pub(in super::super) async fn describe(
     State(app): State<Arc<App>>,
     Path(name): Path<String>,
-    Extension(line): Extension<Line>,
+    Extension(connection): Extension<Connection>,
     request: Request,
 ) -> Result<Response, Problem> {
     let page = Page::read(&Query::read(request.uri().query(), Paging::PARAMETERS)?)?;
@@ -50,7 +50,7 @@ pub(in super::super) async fn describe(
     let mut group = told(&name, coordinator::describe(&app, &name).await?);
     let committed = coordinator::fetch_offsets(&app, &name, None).await?;
     (group.offsets, group.next) = page.find(&app, committed, &group.members).await?;
-    held_json(&app, &line, group).await
+    held_json(&app, &connection, group).await
 }
 
 /// All but how far it is.

@@ -27,9 +27,9 @@ use crate::owner::ask_owners;
 
 use super::super::App;
 use super::super::body::write_json;
+use super::super::connection::Connection;
 use super::super::cores::Unread;
 use super::super::json_body::{Items, take_json};
-use super::super::line::Line;
 use super::super::problem::{Kind, Problem};
 use super::super::read::Start;
 use super::super::uri::Query;
@@ -66,7 +66,7 @@ struct Moves {
 pub(in super::super) async fn set_offsets(
     State(app): State<Arc<App>>,
     Path(name): Path<String>,
-    Extension(line): Extension<Line>,
+    Extension(connection): Extension<Connection>,
     Extension(caller): Extension<Arc<Caller>>,
     request: Request,
 ) -> Result<Response, Problem> {
@@ -88,7 +88,7 @@ pub(in super::super) async fn set_offsets(
     if !dry_run {
         commit(&app, &group, &moves.offsets, &caller).await?;
     }
-    Ok(answer.send(&app, &line))
+    Ok(answer.send(&app, &connection))
 }
 
 /// The offsets to be committed, and those committed now.

@@ -15,8 +15,8 @@ use crate::seats::SeatLimits;
 
 use super::super::App;
 use super::super::body::HeldBody;
+use super::super::connection::Connection;
 use super::super::limits::HttpLimits;
-use super::super::line::Line;
 use super::super::routes::finish;
 use super::{AT_ONCE, PATIENCE, ask, connect, converse, request, serve, serve_plain};
 
@@ -33,9 +33,9 @@ fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
 
 /// A large answer; and whether all room for answers is free, with the count of connections that were cut off.
 fn large_answers(app: Arc<App>) -> Router {
-    let large = |State(app): State<Arc<App>>, Extension(line): Extension<Line>| async move {
+    let large = |State(app): State<Arc<App>>, Extension(connection): Extension<Connection>| async move {
         let room = app.answers.room(ANSWER_BYTES).await;
-        HeldBody::hold(vec![0; ANSWER_BYTES], room, &line, &app.limits)
+        HeldBody::hold(vec![0; ANSWER_BYTES], room, &connection, &app.limits)
     };
     let left = |State(app): State<Arc<App>>| async move {
         let mut room = app.answers.no_room();

@@ -14,7 +14,7 @@ use super::counters::HttpCounters;
 
 /// One connection.
 #[derive(Clone)]
-pub(super) struct Line {
+pub(super) struct Connection {
     state: Arc<State>,
 }
 
@@ -34,8 +34,8 @@ struct Load {
     since: Instant,
 }
 
-impl Line {
-    pub(super) fn new(counters: Arc<HttpCounters>) -> Line {
+impl Connection {
+    pub(super) fn new(counters: Arc<HttpCounters>) -> Connection {
         let load = Load {
             under_way: 0,
             since: Instant::now(),
@@ -46,7 +46,7 @@ impl Line {
             load: Mutex::new(load),
             cut: Notify::new(),
         };
-        Line {
+        Connection {
             state: Arc::new(state),
         }
     }
@@ -90,10 +90,10 @@ impl Line {
 
     /// Cuts the connection at `deadline`, unless what is returned is dropped before.
     pub(super) fn cut_at(&self, deadline: Instant) -> Overdue {
-        let line = self.clone();
+        let connection = self.clone();
         let waiting = tokio::spawn(async move {
             sleep_until(deadline).await;
-            line.cut();
+            connection.cut();
         });
         Overdue {
             waiting: waiting.abort_handle(),
@@ -103,7 +103,7 @@ impl Line {
 }
 
 /// Something that is under way on a connection.
-pub(super) struct UnderWay(Line);
+pub(super) struct UnderWay(Connection);
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
