@@ -10,7 +10,7 @@ use simulator::{Options, run};
 const SEEDS_MAX: u64 = 500;
 
 /// Each bug with a seed that finds it. `tests/soak planted` tells new ones, as the seeds change with whatever the node does.
-const FOUND_BY: [(Bug, u64); 27] = [
+const FOUND_BY: [(Bug, u64); 28] = [
     (Bug::AckBeforeFlush, 0),
     (Bug::FrameChecksumIgnored, 0),
     (Bug::StaleFrameAccepted, 0),
@@ -34,7 +34,8 @@ const FOUND_BY: [(Bug, u64); 27] = [
     (Bug::MetadataAnsweredEarly, 2),
     (Bug::GroupsAnsweredEarly, 0),
     (Bug::GroupsForgotten, 0),
-    (Bug::JournalOutgrown, 442),
+    (Bug::JournalOutgrown, 46),
+    (Bug::ChunkChecksumIgnored, 23),
     (Bug::SequenceGapAccepted, 0),
     (Bug::BegunInTheMiddle, 0),
     (Bug::OldGenerationCommits, 0),
