@@ -166,6 +166,14 @@ fn what_a_node_keeps_for_itself_is_no_log() {
 
 #[test]
 fn opening_to_read_writes_nothing_into_the_journal() {
+    // No round of layout is due, which would put the frames into a segment: now or later, as the background's thread gets to it.
+    let settings = Settings {
+        layout_trigger_bytes: 1 << 20,
+        tail_cache_bytes: 1 << 20,
+        ..settings()
+    };
+    let open =
+        |disk: &SimulatedDisk| try_open_with(disk, settings.clone()).expect("nothing is wrong with the disk");
     let disk = SimulatedDisk::new();
     log(&open(&disk), "orders").append(b"one").expect("there is room");
     let frames = check(&disk).frames;
