@@ -141,6 +141,13 @@ bugs! {
     /// A start does not read the groups' log.
     GroupsForgotten,
 
+    // In `shard`: replication.
+
+    /// A replica's message leaves before what it claims is durable.
+    SwornBeforeFlush,
+    /// A checkpoint has a replica's vows as they were when its snapshot was taken.
+    VowOvertakesSnapshot,
+
     // In `protocol`: replicas.
 
     /// A promise is not read back at a start.

@@ -26,13 +26,20 @@ pub struct Configuration {
     pub ack_quorum: u16,
 }
 
-/// The epochs and the producers of one partition, and what its replica here is bound to.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct History {
+/// The epochs that a replica is bound to. Neither ever falls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Vows {
     /// Nothing of an older epoch is appended here.
     pub promised: Option<Epoch>,
     /// The log here is the one of this epoch's leader, as far as that leader's log reached when it began.
     pub accepted: Option<Epoch>,
+}
+
+/// The epochs and the producers of one partition, and what its replica here is bound to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct History {
+    /// The replica's; none where it is the only one, or keeps them elsewhere.
+    pub vows: Vows,
     /// In the order of their epochs.
     pub unsettled: Vec<Configuration>,
     /// The offsets that each epoch wrote.
@@ -110,8 +117,7 @@ impl History {
     #[must_use]
     pub fn new(limits: ProducerLimits) -> History {
         History {
-            promised: None,
-            accepted: None,
+            vows: Vows::default(),
             unsettled: Vec::new(),
             epochs: Epochs::new(),
             producers: Producers::new(limits),
@@ -169,6 +175,12 @@ impl History {
     /// stands for the log: batches above it are not claimed, because they may still be lost.
     #[must_use]
     pub fn snapshot(&self, now: Duration, next_offset: Offset) -> Bytes {
+        self.snapshot_of(now, next_offset, self.vows)
+    }
+
+    /// The same for a replica that keeps its vows elsewhere.
+    #[must_use]
+    pub fn snapshot_of(&self, now: Duration, next_offset: Offset, vows: Vows) -> Bytes {
         let mut epochs = self.epochs.clone();
         epochs.cut_to(next_offset);
         let next_offset = match planted(Bug::UncommittedInSnapshot) {
@@ -176,7 +188,7 @@ impl History {
             false => next_offset,
         };
         let mut writer = Writer::open(VERSION);
-        self.write_vows(&mut writer);
+        self.write_bonds(&mut writer, vows);
         epochs.write(&mut writer);
         self.producers.write_below(next_offset, now, &mut writer);
         writer.close()
@@ -189,26 +201,29 @@ impl History {
     /// The bytes are corrupt or of an unknown version.
     pub fn restore(now: Duration, limits: ProducerLimits, bytes: &[u8]) -> Result<History, DecodeError> {
         let mut reader = Reader::open_only(bytes, FORMAT, VERSION)?;
-        let promised = read_epoch(&mut reader)?;
-        let accepted = read_epoch(&mut reader)?;
-        if accepted > promised {
-            return Err(DecodeError::Impossible { field: ACCEPTED });
-        }
+        let vows = read_vows(&mut reader)?;
         let unsettled = read_configurations(&mut reader)?;
         let epochs = Epochs::read(&mut reader)?;
         let producers = Producers::read(now, limits, &mut reader)?;
         reader.close()?;
         Ok(History {
-            promised,
-            accepted,
+            vows,
             unsettled,
             epochs,
             producers,
         })
     }
 
-    fn write_vows(&self, writer: &mut Writer) {
-        for epoch in [self.promised, self.accepted] {
+    /// The vows of a snapshot, without the rest of it.
+    ///
+    /// # Errors
+    /// The bytes are corrupt at their beginning, or of an unknown version.
+    pub fn vows_in(snapshot: &[u8]) -> Result<Vows, DecodeError> {
+        read_vows(&mut Reader::open_only(snapshot, FORMAT, VERSION)?)
+    }
+
+    fn write_bonds(&self, writer: &mut Writer, vows: Vows) {
+        for epoch in [vows.promised, vows.accepted] {
             writer.i32(epoch.map_or(NO_EPOCH, |epoch| epoch.0));
         }
         writer.count(self.unsettled.len());
@@ -226,6 +241,15 @@ impl History {
     pub fn cut_to(&mut self, next_offset: Offset) {
         self.epochs.cut_to(next_offset);
         self.producers.cut_to(next_offset);
+    }
+}
+
+fn read_vows(reader: &mut Reader<'_>) -> Result<Vows, DecodeError> {
+    let promised = read_epoch(reader)?;
+    let accepted = read_epoch(reader)?;
+    match accepted > promised {
+        true => Err(DecodeError::Impossible { field: ACCEPTED }),
+        false => Ok(Vows { promised, accepted }),
     }
 }
 
@@ -271,10 +295,16 @@ fn read_configurations(reader: &mut Reader<'_>) -> Result<Vec<Configuration>, De
 mod tests {
     use super::*;
 
+    fn vows(promised: i32, accepted: i32) -> Vows {
+        Vows {
+            promised: Some(Epoch(promised)),
+            accepted: Some(Epoch(accepted)),
+        }
+    }
+
     fn bound() -> History {
         History {
-            promised: Some(Epoch(7)),
-            accepted: Some(Epoch(6)),
+            vows: vows(7, 6),
             unsettled: vec![
                 Configuration {
                     epoch: Epoch(3),
@@ -299,6 +329,7 @@ mod tests {
     fn promises_and_configurations_read_back() {
         let bytes = bound().snapshot(Duration::ZERO, Offset::ZERO);
         assert_eq!(restore(&bytes), Ok(bound()));
+        assert_eq!(History::vows_in(&bytes), Ok(bound().vows));
         for length in 0..bytes.len() {
             assert!(restore(&bytes[..length]).is_err(), "{length} bytes");
         }
@@ -310,7 +341,7 @@ mod tests {
     fn configurations_that_cannot_be_are_refused() {
         type Forge = fn(&mut History);
         let forgeries: [Forge; 7] = [
-            |history| history.promised = Some(Epoch(-2)),
+            |history| history.vows = vows(-2, -2),
             |history| history.unsettled[1].epoch = Epoch(3),
             |history| history.unsettled[0].epoch = Epoch(-1),
             |history| history.unsettled[0].ack_quorum = 0,
@@ -328,13 +359,17 @@ mod tests {
 
     #[test]
     fn an_epoch_that_is_accepted_above_the_promised_one_is_refused() {
-        for promised in [Some(Epoch(5)), None] {
-            let forged = History { promised, ..bound() };
+        let never = Vows {
+            promised: None,
+            ..vows(0, 6)
+        };
+        for vows in [vows(5, 6), never] {
+            let forged = History { vows, ..bound() };
             let refused = restore(&forged.snapshot(Duration::ZERO, Offset::ZERO));
             assert_eq!(refused, Err(DecodeError::Impossible { field: ACCEPTED }));
         }
         let equal = History {
-            promised: Some(Epoch(6)),
+            vows: vows(6, 6),
             ..bound()
         };
         assert_eq!(restore(&equal.snapshot(Duration::ZERO, Offset::ZERO)), Ok(equal));

@@ -26,7 +26,7 @@ pub use contract::{AckError, Action, Append, AppendError, Appended, Checked, Num
 pub use state::{Durability, Found, LeaderState, NodeId, Replica};
 
 use crate::epochs::{EpochEnd, Epochs};
-use crate::history::History;
+use crate::history::{History, Vows};
 use crate::producers::{Admission, Producers, Sequence, ShareChange, WrittenBatch};
 
 /// The leader of one partition for one epoch.
@@ -336,7 +336,14 @@ impl Leader {
     /// The history up to the tail as bytes for a checkpoint, with the offset it stands for: replay starts there.
     #[must_use]
     pub fn snapshot_history(&self, now: Duration) -> (Offset, Bytes) {
-        (self.tail, self.state.history.snapshot(now, self.tail))
+        self.snapshot_history_of(now, self.state.history.vows)
+    }
+
+    /// The same for a replica that keeps its vows elsewhere.
+    #[must_use]
+    pub fn snapshot_history_of(&self, now: Duration, vows: Vows) -> (Offset, Bytes) {
+        let history = self.state.history.snapshot_of(now, self.tail, vows);
+        (self.tail, history)
     }
 
     /// Gives up leading: the history of all that was appended, committed or not.

@@ -16,7 +16,7 @@ pub mod replica;
 
 pub use encoding::DecodeError;
 pub use epochs::{EpochEnd, EpochError, Epochs, Run};
-pub use history::{BatchFacts, History, RecoverError};
+pub use history::{BatchFacts, History, RecoverError, Vows};
 pub use leader::{
     AckError, Action, Append, AppendError, Appended, Checked, Durability, Found, Leader, LeaderState, NodeId,
     Numbered, Replica, Sealed, TrimError,

@@ -21,6 +21,7 @@ mod tests;
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use bytes::Bytes;
 use planted::{Bug, planted};
 use record::{Epoch, Offset};
 
@@ -30,7 +31,7 @@ pub use contract::{
 pub use log::Stored;
 
 use crate::epochs::EpochEnd;
-use crate::history::RecoverError;
+use crate::history::{RecoverError, Vows};
 use crate::leader::{
     Append, AppendError, Appended, Checked, Durability, Leader, NodeId, Numbered, TrimError,
 };
@@ -326,6 +327,24 @@ impl Replica {
             (_, None) => panic!("only a leader has the history"),
         };
         self.log.stored(covered, history)
+    }
+
+    /// The history of what is committed, as bytes for a checkpoint with the offset that it stands for, and the vows up to now:
+    /// [`Stored::found`] reads them back.
+    #[must_use]
+    pub fn snapshot(&self, now: Duration) -> (Offset, Bytes) {
+        let vows = self.log.vows();
+        match (&self.role, self.log.history()) {
+            (Role::Leading(leading), _) => leading.leader().snapshot_history_of(now, vows),
+            (_, Some(history)) => (self.log.tail(), history.snapshot_of(now, self.log.tail(), vows)),
+            (_, None) => panic!("only a leader has the history"),
+        }
+    }
+
+    /// The epochs that the replica is bound to.
+    #[must_use]
+    pub fn vows(&self) -> Vows {
+        self.log.vows()
     }
 
     /// The leader, while its epoch is open or about to commit what it found.

@@ -24,9 +24,10 @@ pub use contract::{Acks, AppendAnswer, AppendOutcome, AppendRefusal, AppendReque
 pub(super) use examine::Approved;
 
 use super::flush::MEMORY_GATHERED_BYTES_MAX;
+use super::member::AtHand;
 use super::partition::Waiting;
 use super::waiting_room::{Attempt, WaitingRoom};
-use super::{Partition, Shard};
+use super::{Partition, Role, Shard};
 use crate::TopicCounters;
 use protocol::metadata::METADATA_PARTITION;
 
@@ -38,6 +39,8 @@ enum Attempted {
     NoRoomInJournal(Attempt),
     /// Batches answered before it are to be flushed or laid out first, or others of its partition wait for that.
     NoRoomInMemory(Attempt),
+    /// Its partition holds as much that is not committed as it may, or others of it wait for that.
+    NoRoomToCommit(Attempt),
 }
 
 impl Shard {
@@ -71,6 +74,7 @@ impl Shard {
             Attempted::Done => return,
             Attempted::NoRoomInJournal(attempt) => self.wait_for_journal(attempt),
             Attempted::NoRoomInMemory(attempt) => self.waiting.for_memory.borrow_mut().push(attempt),
+            Attempted::NoRoomToCommit(attempt) => self.wait_for_commit(attempt),
         }
         self.background.notify_one();
     }
@@ -107,11 +111,14 @@ impl Shard {
     /// Appends one batch, unless others of its partition wait already: also if the topic is not in memory any more, it must
     /// not overtake them.
     fn append_in_order(&self, attempt: Attempt) -> Attempted {
-        let others_wait = self.waiting.for_memory.borrow().has(attempt.request.partition);
-        match others_wait {
-            true => Attempted::NoRoomInMemory(attempt),
-            false => self.append_one(attempt),
+        let id = attempt.request.partition;
+        if self.waiting.for_memory.borrow().has(id) {
+            return Attempted::NoRoomInMemory(attempt);
         }
+        if self.waiting.for_commit.borrow().contains_key(&id) {
+            return Attempted::NoRoomToCommit(attempt);
+        }
+        self.append_one(attempt)
     }
 
     /// Appends one batch that was not refused: checks its place, then stages it. A duplicate waits for the batch that it repeats.
@@ -121,6 +128,9 @@ impl Shard {
             refuse(attempt.request, AppendRefusal::UnknownPartition);
             return Attempted::Done;
         };
+        if partition.role.is_stalled() {
+            return Attempted::NoRoomInJournal(attempt);
+        }
         match self.check(partition, &attempt) {
             Ok(Checked::New(numbered)) => return self.stage(partition, attempt, numbered),
             Ok(Checked::Duplicate(written)) => {
@@ -147,7 +157,8 @@ impl Shard {
         }
         let from = attempt.request.from;
         let admission = self.producer_room.admission(self.clock.monotonic(), from);
-        let checked = leader.check_append(&append_of(&attempt.approved.examined), &admission);
+        let append = append_of(&attempt.approved.examined);
+        let checked = partition.role.check_append(&append, &admission);
         let checked = checked.map_err(AppendRefusal::Leader)?;
         if matches!(&checked, Checked::New(numbered) if numbered.takes_on_producer) {
             let admitted = self.producer_room.check_share(from);
@@ -158,11 +169,16 @@ impl Shard {
 
     /// Puts a batch into the journal if there is room, and makes its number final.
     fn stage(&self, partition: &mut Partition, mut attempt: Attempt, numbered: Numbered) -> Attempted {
-        let leader = partition.role.leader_mut();
+        let leader = partition.role.leader();
         let leader = leader.expect("it has numbered the batch in this turn");
-        let durability = leader.durability();
+        let (durability, producers_before) = (leader.durability(), leader.producers().len());
         if !self.has_room_in_memory(durability) {
             return Attempted::NoRoomInMemory(attempt);
+        }
+        let (id, batch_bytes) = (attempt.request.partition, attempt.request.batch.len() as u64);
+        let is_member = matches!(partition.role, Role::Member(_));
+        if is_member && !self.replication.has_room(id, batch_bytes) {
+            return Attempted::NoRoomToCommit(attempt);
         }
         let examined = attempt.approved.examined;
         let append_time_ms =
@@ -176,8 +192,10 @@ impl Shard {
             append_time_ms,
             reserve: attempt.request.reserve,
         };
-        let (id, batch) = (attempt.request.partition, &mut attempt.request.batch);
-        let staged = self.store.borrow_mut().append(id, &place, batch);
+        let staged = self
+            .store
+            .borrow_mut()
+            .append(id, &place, &mut attempt.request.batch);
         match staged {
             Ok(()) => {}
             Err(StageError::Full) => {
@@ -190,19 +208,25 @@ impl Shard {
                 return Attempted::Done;
             }
         }
-        let producers_before = leader.producers().len();
-        let appended = leader.handle_append(self.clock.monotonic(), numbered);
+        let appended = partition.role.handle_append(self.clock.monotonic(), numbered);
         assert_eq!(
             self.store.borrow().bounds(id),
-            Some((leader.log_start(), appended.next_offset)),
+            Some((partition.role.log_start(), appended.next_offset)),
             "leader and store know the same log"
         );
+        if let Role::Member(member) = &mut partition.role {
+            member.note_uncommitted(appended.next_offset, batch_bytes);
+            self.replication.take_room(id, batch_bytes);
+        }
+        let leader = partition.role.leader_mut();
+        let leader = leader.expect("an append does not end an epoch");
         self.producer_room.note(producers_before, leader);
         self.note_appended(&examined.header, in_place, durability);
         note_of_topic(partition.counters(id.topic, &self.topic_book), &examined.header);
         self.wait(partition, appended, append_time_ms, attempt.request);
         self.wake_flush(durability);
         partition.act();
+        self.carry_out(id, partition, AtHand::Staged);
         Attempted::Done
     }
 
@@ -305,10 +329,12 @@ impl Shard {
         self.layout.note_room();
         self.examinations.note_room();
         self.delete_refused();
+        self.retry_stalled();
         while let Some(attempt) = take_first(&self.waiting.for_journal) {
             match self.append_in_order(attempt) {
                 Attempted::Done => {}
                 Attempted::NoRoomInMemory(attempt) => self.waiting.for_memory.borrow_mut().push(attempt),
+                Attempted::NoRoomToCommit(attempt) => self.wait_for_commit(attempt),
                 Attempted::NoRoomInJournal(attempt) => {
                     return self.waiting.for_journal.borrow_mut().put_back(attempt);
                 }
@@ -320,6 +346,7 @@ impl Shard {
         while let Some(attempt) = take_first(&self.waiting.for_memory) {
             match self.append_one(attempt) {
                 Attempted::Done => {}
+                Attempted::NoRoomToCommit(attempt) => self.wait_for_commit(attempt),
                 Attempted::NoRoomInJournal(attempt) | Attempted::NoRoomInMemory(attempt) => {
                     return self.waiting.for_memory.borrow_mut().put_back(attempt);
                 }
@@ -328,13 +355,50 @@ impl Shard {
                 return self.flushing.want_another_turn();
             }
         }
+        self.append_committing();
+    }
+
+    fn wait_for_commit(&self, attempt: Attempt) {
+        let mut rooms = self.waiting.for_commit.borrow_mut();
+        rooms.entry(attempt.request.partition).or_default().push(attempt);
+    }
+
+    /// Tries again the appends of partitions that held too much that was not committed.
+    pub(super) fn append_committing(&self) {
+        let waiting: Vec<PartitionId> = self.waiting.for_commit.borrow().keys().copied().collect();
+        for id in waiting {
+            // Its place is kept meanwhile: what comes has to queue.
+            let take = || self.waiting.for_commit.borrow_mut().get_mut(&id)?.pop_wanted();
+            while let Some(attempt) = take() {
+                turns::spend(attempt.request.batch.len());
+                match self.append_one(attempt) {
+                    Attempted::Done => {}
+                    Attempted::NoRoomInJournal(attempt)
+                    | Attempted::NoRoomInMemory(attempt)
+                    | Attempted::NoRoomToCommit(attempt) => {
+                        let mut rooms = self.waiting.for_commit.borrow_mut();
+                        rooms.entry(id).or_default().put_back(attempt);
+                        break;
+                    }
+                }
+                if turns::is_spent() {
+                    return self.flushing.want_another_turn();
+                }
+            }
+            let mut rooms = self.waiting.for_commit.borrow_mut();
+            if rooms.get(&id).is_some_and(WaitingRoom::is_empty) {
+                rooms.remove(&id);
+            }
+        }
     }
 
     /// Refuses all batches that wait to be appended.
     pub(super) fn refuse_waiting(&self, refusal: &AppendRefusal) {
         let rooms = [&self.waiting.for_journal, &self.waiting.for_memory];
         let for_room = rooms.into_iter().flat_map(|room| room.borrow_mut().take_all());
-        for request in for_room.chain(self.examinations.take_all()) {
+        let for_commit = std::mem::take(&mut *self.waiting.for_commit.borrow_mut());
+        let for_commit = for_commit.into_values().flat_map(|mut room| room.take_all());
+        for request in for_room.chain(for_commit).chain(self.examinations.take_all()) {
             self.refuse(request, refusal.clone());
         }
         assert!(self.waiting.len() == 0, "all that waited for room were told");

@@ -19,7 +19,7 @@ use tokio::sync::Notify;
 use tokio::task::yield_now;
 
 use super::background::run;
-use super::{AppendRefusal, Partition, Phase, Shard};
+use super::{AppendRefusal, Partition, Phase, Role, Shard};
 
 /// Time for which appends that no producer waits for are gathered before a flush (`ropewalk.durability=memory`).
 const MEMORY_FLUSH_DELAY: Duration = Duration::from_millis(5);
@@ -97,6 +97,7 @@ impl Shard {
                 // None once the journal is dead: what is staged is never flushed.
                 let next = self.store.borrow_mut().next_flush();
                 let Some(flush) = next else { break };
+                self.send_unsent();
                 let (flush, result) = self.run_flush(flush, awaited).await;
                 self.apply_flush(flush, result);
                 if turns::is_spent() {
@@ -184,11 +185,13 @@ impl Shard {
             };
             self.commit_one(&mut store, id, partition, next_offset);
         }
+        drop((store, partitions));
+        self.release_sworn();
     }
 
     fn commit_one(&self, store: &mut Store, id: PartitionId, partition: &mut Partition, next_offset: Offset) {
-        // Where another node leads, that one says what is committed.
-        let Ok(leader) = partition.role.leader_mut() else {
+        // Where there are other replicas, this node's own word is among those that its leader waits for.
+        let Role::Lone(leader) = &mut partition.role else {
             return;
         };
         let (durable_before, tail_before) = (leader.durable_here(), leader.tail());
@@ -229,8 +232,9 @@ impl Shard {
         all.sort_unstable_by_key(|(id, _)| **id);
         for (_, partition) in all {
             partition.refuse_waiting(&failed);
-            if let Ok(leader) = partition.role.leader_mut() {
-                leader.handle_seal();
+            match &mut partition.role {
+                Role::Lone(leader) => drop(leader.handle_seal()),
+                Role::Member(member) => member.give_up(),
             }
             partition.act();
             assert!(

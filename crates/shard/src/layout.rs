@@ -46,6 +46,11 @@ impl Layout {
         self.journal_is_full.set(true);
     }
 
+    /// Has a round begin, though none is due: something waits for its checkpoint.
+    pub(super) fn want_checkpoint(&self) {
+        self.is_overdue.set(true);
+    }
+
     /// Takes note that what waited for the journal is tried again.
     pub(super) fn note_room(&self) {
         self.journal_is_full.set(false);
@@ -114,13 +119,11 @@ impl Shard {
         }
         let mut snapshots = self.take_snapshots().await;
         let now = self.clock.monotonic();
+        let bases = self.unsaved_bases();
         let job = {
             let partitions = self.partitions.borrow();
-            // A partition that is given up, but could not be journaled as such yet, has no leader any more.
-            let mut state = |id: PartitionId| {
-                let leader = partitions.get(&id)?.role.leader().ok()?;
-                Some(snapshots.take(id, leader, now))
-            };
+            // A partition that is given up, but could not be journaled as such yet, is not there any more.
+            let mut state = |id: PartitionId| Some(snapshots.take(id, &partitions.get(&id)?.role, now));
             self.store.borrow_mut().begin_checkpoint(&mut state)
         };
         self.flushing.want();
@@ -141,7 +144,10 @@ impl Shard {
         // The round is over either way.
         self.append_waiting();
         match checkpointed {
-            Ok(()) => self.note_success(Chore::Checkpoint),
+            Ok(()) => {
+                self.note_saved(bases);
+                self.note_success(Chore::Checkpoint);
+            }
             Err(error) => self.rest_after(Chore::Checkpoint, &error).await,
         }
         true

@@ -9,11 +9,13 @@ mod compaction;
 mod examinations;
 mod flush;
 mod layout;
+mod member;
 mod partition;
 mod producer_room;
 mod read;
 mod removal;
 mod replay;
+mod replication;
 mod retention;
 mod role;
 mod snapshots;
@@ -49,11 +51,14 @@ pub use compaction::{CompactionFigures, CompactionMeans};
 use examinations::Examinations;
 use flush::Flushing;
 use layout::Layout;
+pub use member::Report;
 pub(crate) use partition::Partition;
 use producer_room::ProducerRoom;
 pub use read::{ReadRefusal, ReadRequest, ReadResult, Watch};
 use removal::Removals;
 pub use replay::{ReplayError, replay_batches};
+use replication::Replication;
+pub use replication::{Letter, Message};
 pub use retention::{BY_AGE, BY_SIZE, Outlived, RetentionCounters, Trimmed};
 pub use role::NotLed;
 use role::Role;
@@ -142,6 +147,7 @@ pub struct Shard {
     flushing: Flushing,
     layout: Layout,
     removals: Removals,
+    replication: Replication,
     /// Partitions whose compaction failed, with the moment until which they are left alone.
     compaction_rests: RefCell<BTreeMap<PartitionId, Duration>>,
     /// Something was read ahead.
@@ -171,6 +177,7 @@ impl Shard {
         threads: ShardThreads,
     ) -> Rc<Shard> {
         let began = clock.monotonic();
+        let replication = Replication::with_journal(store.status().journal_bytes_max);
         Rc::new(Shard {
             index,
             producer_room: ProducerRoom::of_bytes(settings.producer_bytes_max),
@@ -185,6 +192,7 @@ impl Shard {
             flushing: Flushing::default(),
             layout: Layout::since(began),
             removals: Removals::default(),
+            replication,
             compaction_rests: RefCell::new(BTreeMap::new()),
             read_ahead: Notify::new(),
             file_is_wanted: Notify::new(),
@@ -197,7 +205,7 @@ impl Shard {
         })
     }
 
-    /// Opens an epoch of a partition here: the given one, or the one after the last. A partition that was not recovered begins empty.
+    /// Opens an epoch of a partition that no other node holds: the given one, or the one after the last. A partition that was not recovered begins empty.
     ///
     /// # Errors
     /// The recovered log contradicts itself, or the metadata: a sentence for the operator.
@@ -241,7 +249,7 @@ impl Shard {
         drop(store);
         self.partitions
             .borrow_mut()
-            .insert(id, Box::new(Partition::led_by(leader, topic)));
+            .insert(id, Box::new(Partition::in_role(Role::Lone(leader), topic)));
         Ok(())
     }
 
@@ -249,9 +257,7 @@ impl Shard {
     pub fn configure_partition(&self, id: PartitionId, topic: TopicSettings) {
         if let Some(partition) = self.partitions.borrow_mut().get_mut(&id) {
             partition.topic = topic;
-            if let Ok(leader) = partition.role.leader_mut() {
-                leader.handle_durability(topic.durability);
-            }
+            partition.role.handle_durability(topic.durability);
             self.store
                 .borrow_mut()
                 .open_partition(id, partition::rolling(&topic));
@@ -310,7 +316,7 @@ impl Shard {
         store.bounds(id).map(|_| store.partition_bytes(id))
     }
 
-    /// The number of appends that wait for room, in the journal or in memory.
+    /// The number of appends that wait for room, in the journal, in memory or for what is not committed.
     pub fn appends_without_room(&self) -> usize {
         self.waiting.len()
     }

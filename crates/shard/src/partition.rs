@@ -84,10 +84,10 @@ pub(super) fn compaction_policy(topic: &TopicSettings) -> Option<CompactionPolic
 }
 
 impl Partition {
-    pub(super) fn led_by(leader: Leader, topic: TopicSettings) -> Partition {
+    pub(super) fn in_role(role: Role, topic: TopicSettings) -> Partition {
         Partition {
-            shown_tail: leader.tail(),
-            role: Role::Leader(leader),
+            shown_tail: role.tail(),
+            role,
             topic,
             standing: Standing::default(),
             is_abandoned: false,
@@ -104,37 +104,47 @@ impl Partition {
         self.counters.get_or_init(|| book.counters_of(topic))
     }
 
-    /// Carries out what the leader wants done: answers producers, wakes readers.
+    /// Carries out what the leader wants done.
     pub(super) fn act(&mut self) {
         while let Ok(leader) = self.role.leader_mut()
             && let Some(action) = leader.next_action()
         {
-            let (tail_now, durable_here) = (leader.tail(), leader.durable_here());
-            match action {
-                Action::Commit { tail } => {
-                    assert!(
-                        self.shown_tail <= tail,
-                        "the tail that clients were told never moves back"
-                    );
-                    assert!(
-                        tail <= tail_now,
-                        "producers are told of what the leader has committed"
-                    );
-                    self.shown_tail = tail;
-                    answer(&mut self.waiting_committed, tail);
-                    answer(&mut self.waiting_durable, tail.max(durable_here));
-                    self.wake_readers();
-                }
-                Action::DurableHere { next_offset } => {
-                    assert!(
-                        next_offset <= durable_here,
-                        "producers are told of what is flushed"
-                    );
-                    answer(&mut self.waiting_durable, next_offset);
-                }
-                Action::Abandon { .. } => self.refuse_waiting(&AppendRefusal::NotLeader),
-            }
+            self.act_on(action);
         }
+    }
+
+    /// Does as the leader says: answers producers, wakes readers. It may have led since to the end of its epoch.
+    pub(super) fn act_on(&mut self, action: Action) {
+        match action {
+            Action::Commit { tail } => {
+                assert!(
+                    self.shown_tail <= tail,
+                    "the tail that clients were told never moves back"
+                );
+                assert!(
+                    tail <= self.role.tail(),
+                    "producers are told of what the leader has committed"
+                );
+                self.shown_tail = tail;
+                let durable = tail.max(self.durable_here());
+                answer(&mut self.waiting_committed, tail);
+                answer(&mut self.waiting_durable, durable);
+                self.wake_readers();
+            }
+            Action::DurableHere { next_offset } => {
+                assert!(
+                    next_offset <= self.durable_here() || self.role.leader().is_err(),
+                    "producers are told of what is flushed"
+                );
+                answer(&mut self.waiting_durable, next_offset);
+            }
+            Action::Abandon { .. } => self.refuse_waiting(&AppendRefusal::NotLeader),
+        }
+    }
+
+    /// The end of what is durable here, if this node leads.
+    fn durable_here(&self) -> Offset {
+        self.role.leader().map_or(Offset::ZERO, Leader::durable_here)
     }
 
     /// Checks the order of a leader's offsets:

@@ -34,6 +34,7 @@ impl Shard {
             if let Ok(leader) = partition.role.leader() {
                 self.producer_room.note_gone(leader.producers());
             }
+            self.replication.forget(id);
             partition.close();
             self.topic_book.leave(id.topic);
         }

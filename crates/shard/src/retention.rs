@@ -13,6 +13,7 @@ use record::{Offset, PartitionId, whole_ms};
 use storage::AgeLimit;
 
 use super::append::AppendRefusal;
+use super::member::AtHand;
 use super::{LOOKED_AFTER_IN_ONE_TURN, Partition, Shard};
 
 /// The config by which retention takes records for their age.
@@ -88,21 +89,27 @@ impl Shard {
     fn stage_trim(&self, id: PartitionId, first_kept: Offset) -> Result<(Trimmed, u64), AppendRefusal> {
         let mut partitions = self.partitions.borrow_mut();
         let partition = partitions.get_mut(&id).ok_or(AppendRefusal::UnknownPartition)?;
-        let leader = partition.role.leader_mut()?;
+        let leader = partition.role.leader()?;
         let may_go = partition.is_abandoned && first_kept == leader.tail();
         if partition.topic.is_only_compacted() && !may_go {
             return Err(AppendRefusal::OnlyCompacted);
         }
         let first = leader.log_start();
         let log_start = leader.check_trim(first_kept).map_err(AppendRefusal::Trim)?;
+        if partition.role.is_stalled() {
+            let why = self.why_journal_is_full();
+            return Err(AppendRefusal::JournalFull { why });
+        }
+        let end = leader.next_offset();
         let staged = self.store.borrow_mut().trim(id, log_start);
         let frame = staged.map_err(|error| AppendRefusal::of(error, || self.why_journal_is_full()))?;
-        leader.handle_trim(log_start);
+        partition.role.handle_trim(self.clock.monotonic(), log_start);
         assert_eq!(
             self.store.borrow().bounds(id),
-            Some((leader.log_start(), leader.next_offset())),
+            Some((partition.role.log_start(), end)),
             "leader and store have given up the same records"
         );
+        self.carry_out(id, partition, AtHand::Staged);
         let trimmed = Trimmed {
             first,
             next: log_start,

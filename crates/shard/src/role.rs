@@ -1,16 +1,23 @@
-//! The role of this node for a partition: so far always its leader, for a replica set is one node.
+//! The role of this node for a partition: its only replica, or one of several.
 //!
 //! All that needs a leader asks here for it, and passes the reason on if there is none.
 
-use protocol::Leader;
-use record::{Epoch, PartitionId};
+use std::time::Duration;
 
+use bytes::Bytes;
+use protocol::leader::{Append, AppendError, Appended, Checked, Numbered};
+use protocol::{Admission, Durability, Leader, Vows};
+use record::{Epoch, Offset, PartitionId};
+
+use super::member::Member;
 use super::{AppendRefusal, ReadRefusal, Shard};
 
 /// See the module.
 pub(crate) enum Role {
-    /// It numbers the appends, and says what is committed.
-    Leader(Leader),
+    /// The only replica: it leads, and its own flush commits.
+    Lone(Leader),
+    /// One of several: the metadata says which of them leads.
+    Member(Box<Member>),
 }
 
 /// The reason why nobody leads a partition here.
@@ -49,17 +56,95 @@ impl Role {
     /// `NotLeader`.
     pub(crate) fn leader(&self) -> Result<&Leader, NotLed> {
         match self {
-            Role::Leader(leader) => Ok(leader),
+            Role::Lone(leader) => Ok(leader),
+            Role::Member(member) => member.replica.leader().ok_or(NotLed::NotLeader),
         }
     }
 
-    /// The same, to be changed.
+    /// The same, for what concerns its producers and their time.
     ///
     /// # Errors
     /// `NotLeader`.
     pub(crate) fn leader_mut(&mut self) -> Result<&mut Leader, NotLed> {
         match self {
-            Role::Leader(leader) => Ok(leader),
+            Role::Lone(leader) => Ok(leader),
+            Role::Member(member) => member.replica.leader_mut().ok_or(NotLed::NotLeader),
+        }
+    }
+
+    /// Says that an append has to wait until there is room for what comes before it.
+    pub(crate) fn is_stalled(&self) -> bool {
+        matches!(self, Role::Member(member) if member.is_stalled())
+    }
+
+    /// Numbers a batch. Changes nothing.
+    ///
+    /// # Errors
+    /// See [`AppendError`].
+    pub(crate) fn check_append(
+        &self,
+        append: &Append,
+        admission: &Admission,
+    ) -> Result<Checked, AppendError> {
+        match self {
+            Role::Lone(leader) => leader.check_append(append, admission),
+            Role::Member(member) => member.replica.check_append(append, admission),
+        }
+    }
+
+    /// Makes the number of a batch final that was staged.
+    pub(crate) fn handle_append(&mut self, now: Duration, numbered: Numbered) -> Appended {
+        match self {
+            Role::Lone(leader) => leader.handle_append(now, numbered),
+            Role::Member(member) => member.replica.handle_append(now, numbered),
+        }
+    }
+
+    /// Has the log begin where the leader's `check_trim` has said; the trim was staged.
+    pub(crate) fn handle_trim(&mut self, now: Duration, log_start: Offset) {
+        match self {
+            Role::Lone(leader) => leader.handle_trim(log_start),
+            Role::Member(member) => member.replica.handle_trim(now, log_start),
+        }
+    }
+
+    /// Changes how much an acknowledgement promises.
+    pub(crate) fn handle_durability(&mut self, durability: Durability) {
+        match self {
+            Role::Lone(leader) => leader.handle_durability(durability),
+            Role::Member(member) => member.replica.handle_durability(durability),
+        }
+    }
+
+    /// The end of what is committed, as far as this node knows.
+    pub(crate) fn tail(&self) -> Offset {
+        match self {
+            Role::Lone(leader) => leader.tail(),
+            Role::Member(member) => member.replica.tail(),
+        }
+    }
+
+    /// The first offset that has not been given up.
+    pub(crate) fn log_start(&self) -> Offset {
+        match self {
+            Role::Lone(leader) => leader.log_start(),
+            Role::Member(member) => member.replica.log_start(),
+        }
+    }
+
+    /// The epochs that its replica is bound to.
+    pub(crate) fn vows(&self) -> Vows {
+        match self {
+            Role::Lone(_) => Vows::default(),
+            Role::Member(member) => member.replica.vows(),
+        }
+    }
+
+    /// The history of what is committed, as bytes for a checkpoint with the offset that it stands for.
+    pub(crate) fn snapshot(&self, now: Duration) -> (Offset, Bytes) {
+        match self {
+            Role::Lone(leader) => leader.snapshot_history(now),
+            Role::Member(member) => member.snapshot(now),
         }
     }
 }
@@ -75,7 +160,7 @@ impl Shard {
         Ok(look(partition.role.leader()?))
     }
 
-    /// Goes on leading a partition in a later epoch. Producers go on waiting, for the log is the same; readers are woken, for the
+    /// Goes on leading a partition without other replicas in a later epoch. Producers go on waiting, for the log is the same; readers are woken, for the
     /// epoch that they believe in is over.
     ///
     /// # Errors
@@ -83,7 +168,9 @@ impl Shard {
     pub fn open_epoch(&self, id: PartitionId, epoch: Epoch) -> Result<(), NotLed> {
         let mut partitions = self.partitions.borrow_mut();
         let partition = partitions.get_mut(&id).ok_or(NotLed::UnknownPartition)?;
-        let leader = partition.role.leader_mut()?;
+        let Role::Lone(leader) = &mut partition.role else {
+            return Err(NotLed::NotLeader);
+        };
         leader.handle_epoch(epoch);
         if self.store.borrow().dead().is_some() {
             // The journal takes nothing any more, in whatever epoch.

@@ -211,6 +211,9 @@ pub(super) struct WaitingRooms {
     /// Appends to topics in memory that are too far ahead of their flushes or of layout. Only those of the same partitions queue
     /// behind. None here came after one of its partition in the other room.
     pub(super) for_memory: RefCell<WaitingRoom<Attempt>>,
+    /// Appends of partitions with other replicas that hold as much that is not committed as they may, each partition's in a room of
+    /// its own: one that has no quorum holds up no other. None here came after one of its partition in the other rooms.
+    pub(super) for_commit: RefCell<BTreeMap<PartitionId, WaitingRoom<Attempt>>>,
     /// Batches of topics in memory that were answered: those of other topics are not before they are flushed.
     pub(super) unflushed: RefCell<Unflushed>,
     /// Background work failed while appends wait for room: they may for long.
@@ -218,9 +221,11 @@ pub(super) struct WaitingRooms {
 }
 
 impl WaitingRooms {
-    /// The number of appends that wait for room, in the journal or in memory.
+    /// The number of appends that wait for room, in the journal, in memory or for what is not committed.
     pub(super) fn len(&self) -> usize {
-        self.for_journal.borrow().len() + self.for_memory.borrow().len()
+        let for_commit = self.for_commit.borrow();
+        let for_commit: usize = for_commit.values().map(WaitingRoom::len).sum();
+        self.for_journal.borrow().len() + self.for_memory.borrow().len() + for_commit
     }
 }
 

@@ -126,7 +126,7 @@ impl Leading {
                 continue;
             }
             match found.promised.get(&peer.node) {
-                Some(standing) if is_same_log(standing, &own) => {
+                Some(standing) if is_same_log(standing, &own) && standing.log_start == own.log_start => {
                     peer.stage = Stage::Live;
                     if !(found.is_clean && peer.counts()) {
                         self.send_accept(index, log, actions);
@@ -417,6 +417,17 @@ impl Leading {
         }
         self.peers[index].stage = Stage::Live;
         self.send_accept(index, log, actions);
+        self.send_start(index, log, actions);
+    }
+
+    /// Has a replica give up what was given up while it was not live.
+    fn send_start(&self, index: usize, log: &Log, actions: &mut VecDeque<Action>) {
+        let (epoch, log_start) = (self.epoch, log.log_start());
+        if log_start > Offset::ZERO {
+            let message = Prompt::Trim { epoch, log_start };
+            let to = self.peers[index].node;
+            actions.push_back(Action::Send { to, message });
+        }
     }
 
     /// Has a replica accept the epoch that nothing was written in yet. Later the first batch of the epoch does that.

@@ -13,7 +13,8 @@ use record::{Epoch, Offset};
 
 use super::contract::{Action, Base, Landmark, NO_EPOCH, Persist, Refusal, Standing};
 use crate::epochs::{EpochEnd, Epochs, Run};
-use crate::history::{BatchFacts, History, RecoverError};
+use crate::history::{BatchFacts, History, RecoverError, Vows};
+use crate::leader::Found;
 use crate::producers::ProducerLimits;
 
 /// A replica as storage found it, read back from its entries or from a checkpoint and the entries behind it.
@@ -50,6 +51,32 @@ impl Default for Stored {
 }
 
 impl Stored {
+    /// The replica of a log that recovery found, with the vows that the journal has. Those of the snapshot may be older or newer.
+    ///
+    /// # Errors
+    /// The snapshot is corrupt.
+    pub fn found(found: &Found<'_>, vows: Vows) -> Result<Stored, RecoverError> {
+        let kept = match found.snapshot.is_empty() {
+            true => Vows::default(),
+            false => History::vows_in(found.snapshot)?,
+        };
+        let batches: Vec<_> = found.batches.iter().map(BatchFacts::of).collect();
+        let writer = batches.iter().map(|batch| Some(batch.epoch)).max().flatten();
+        let accepted = kept.accepted.max(vows.accepted).max(writer);
+        let promised = kept.promised.max(vows.promised).max(accepted);
+        Ok(Stored {
+            promised: promised.unwrap_or(NO_EPOCH),
+            accepted: accepted.unwrap_or(NO_EPOCH),
+            log_start: found.log_start,
+            next_offset: found.next_offset,
+            covered: batches
+                .first()
+                .map_or(found.next_offset, |first| first.first_offset),
+            history: Bytes::copy_from_slice(found.snapshot),
+            batches,
+        })
+    }
+
     /// Reads one entry back: what each of them means to a replica that starts.
     pub fn replay(&mut self, entry: &Persist) {
         match entry {
@@ -165,6 +192,14 @@ impl Log {
 
     pub(super) fn accepted(&self) -> Epoch {
         self.accepted
+    }
+
+    pub(super) fn vows(&self) -> Vows {
+        let given = |epoch| Some(epoch).filter(|epoch| *epoch != NO_EPOCH);
+        Vows {
+            promised: given(self.promised),
+            accepted: given(self.accepted),
+        }
     }
 
     pub(super) fn log_start(&self) -> Offset {

@@ -38,9 +38,12 @@ impl UncommittedRoom {
     }
 
     /// Says whether a partition may take a batch of so many bytes now. If not, the append waits until some of the partition's
-    /// batches are committed.
+    /// batches are committed. Where nobody holds anything, a batch may be of any size.
     #[must_use]
     pub fn has_room(&self, partition: PartitionId, batch_bytes: u64) -> bool {
+        if self.bytes == 0 {
+            return true;
+        }
         let Some(free) = self.bytes_max.checked_sub(self.bytes + batch_bytes) else {
             return false;
         };

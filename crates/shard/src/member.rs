@@ -1,0 +1,265 @@
+//! One replica of a partition that other nodes hold too, with what it wants done and could not be done yet.
+//!
+//! The replica (`protocol::replica`) decides; here its actions become steps, in its own order, each with the bytes that it needs.
+//! `replication.rs` carries them out. A step never overtakes another: a message that is true once something is durable
+//! would be sent before it is staged.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use bytes::Bytes;
+use protocol::leader;
+use protocol::leader::NodeId;
+use protocol::replica::{Action, Persist, Prompt, Replica, Sworn};
+use record::{Epoch, Offset};
+
+/// See the module.
+pub(crate) struct Member {
+    pub(super) replica: Replica,
+    /// The steps that the journal has no room for, and those behind them.
+    steps: VecDeque<Step>,
+    /// The entries of this leader that live followers were not sent, in order.
+    unsent: Vec<Prompt>,
+    /// The ends and bytes of the batches that were appended here and are not committed.
+    uncommitted: VecDeque<(Offset, u64)>,
+    /// The times that the log was made to begin elsewhere, and how many of these a checkpoint has: only there is the history of
+    /// what was before.
+    bases: u64,
+    bases_saved: u64,
+    /// Messages that are true once a checkpoint has the latest base.
+    held: Vec<(NodeId, Sworn)>,
+}
+
+/// The bytes that are at hand while a replica's actions are taken.
+pub(super) enum AtHand {
+    /// Those of a message, batch by batch with their first offsets; mostly none.
+    Received(VecDeque<(Offset, Bytes)>),
+    /// None are needed: the entry was staged before the replica was told.
+    Staged,
+}
+
+impl AtHand {
+    /// Nothing but what the replica knows by itself.
+    pub(super) fn nothing() -> AtHand {
+        AtHand::Received(VecDeque::new())
+    }
+
+    /// The whole batches of a message.
+    pub(super) fn received(batches: &[Bytes]) -> AtHand {
+        let split = |bytes: &Bytes| {
+            let each = record::batches(bytes).map_while(Result::ok);
+            let each = each.map(|(header, batch)| (header.base_offset, bytes.slice_ref(batch)));
+            each.collect::<Vec<_>>()
+        };
+        AtHand::Received(batches.iter().flat_map(split).collect())
+    }
+}
+
+/// One thing to do for a replica.
+pub(super) enum Step {
+    /// Stage an entry; of a batch, these bytes.
+    Stage(Persist, Bytes),
+    /// Send a message.
+    Send(NodeId, Prompt),
+    /// Send a message once everything that was staged is durable.
+    Swear(NodeId, Sworn),
+    /// Read batches and send them.
+    Ship(Shipment),
+    /// Do as the leader says.
+    Lead(leader::Action),
+    /// Show readers more.
+    Show,
+    /// Tell the metadata.
+    Report(Report),
+}
+
+/// Batches to be read and sent to a replica that lacks them.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Shipment {
+    pub(super) to: NodeId,
+    pub(super) epoch: Epoch,
+    pub(super) first: Offset,
+    pub(super) next_offset: Offset,
+    pub(super) writer_before: Epoch,
+}
+
+/// News of a partition for the metadata.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Report {
+    /// The ack quorum has accepted the epoch: configurations of earlier ones need not be met any more.
+    Settled {
+        /// The epoch.
+        epoch: Epoch,
+    },
+    /// A replica that counted nowhere holds all that is committed.
+    CaughtUp {
+        /// The replica.
+        replica: NodeId,
+    },
+}
+
+impl Member {
+    pub(super) fn new(replica: Replica) -> Member {
+        Member {
+            replica,
+            steps: VecDeque::new(),
+            unsent: Vec::new(),
+            uncommitted: VecDeque::new(),
+            bases: 0,
+            bases_saved: 0,
+            held: Vec::new(),
+        }
+    }
+
+    /// Says that steps wait for room in the journal. Nothing more may be asked of the replica meanwhile.
+    pub(super) fn is_stalled(&self) -> bool {
+        !self.steps.is_empty()
+    }
+
+    /// Takes what the replica wants done; says whether live followers have to be sent something of it.
+    pub(super) fn take_actions(&mut self, mut at_hand: AtHand) -> bool {
+        let was_sent = self.unsent.is_empty();
+        while let Some(action) = self.replica.next_action() {
+            let step = match action {
+                Action::Persist(entry) => {
+                    if let Some(message) = self.replica.as_message(&entry) {
+                        self.leave_unsent(message);
+                    }
+                    match &mut at_hand {
+                        AtHand::Staged => continue,
+                        AtHand::Received(batches) => {
+                            let bytes = bytes_of(&entry, batches);
+                            Step::Stage(entry, bytes)
+                        }
+                    }
+                }
+                Action::Send { to, message } => Step::Send(to, message),
+                Action::SendDurable { to, message } => Step::Swear(to, message),
+                Action::Ship {
+                    to,
+                    epoch,
+                    first,
+                    next_offset,
+                    writer_before,
+                } => Step::Ship(Shipment {
+                    to,
+                    epoch,
+                    first,
+                    next_offset,
+                    writer_before,
+                }),
+                Action::Leader(action) => Step::Lead(action),
+                Action::Committed { .. } => Step::Show,
+                Action::Settled { epoch } => Step::Report(Report::Settled { epoch }),
+                Action::CaughtUp { replica } => Step::Report(Report::CaughtUp { replica }),
+            };
+            self.steps.push_back(step);
+        }
+        was_sent && !self.unsent.is_empty()
+    }
+
+    pub(super) fn next_step(&mut self) -> Option<Step> {
+        self.steps.pop_front()
+    }
+
+    /// Puts back a step that there was no room for.
+    pub(super) fn put_back(&mut self, step: Step) {
+        self.steps.push_front(step);
+    }
+
+    /// Joins batches that follow each other into one message.
+    fn leave_unsent(&mut self, message: Prompt) {
+        if let (
+            Some(Prompt::Append {
+                epoch: before,
+                batches: all,
+                ..
+            }),
+            Prompt::Append { epoch, batches, .. },
+        ) = (self.unsent.last_mut(), &message)
+            && before == epoch
+        {
+            return all.extend(batches);
+        }
+        self.unsent.push(message);
+    }
+
+    /// Takes the entries that live followers were not sent, as far as they are of the epoch that is led here now.
+    pub(super) fn take_unsent(&mut self) -> Vec<Prompt> {
+        let epoch = self.replica.leader().map(leader::Leader::epoch);
+        let mut unsent = std::mem::take(&mut self.unsent);
+        unsent.retain(|message| Some(message.epoch()) == epoch);
+        unsent
+    }
+
+    /// Takes note of a batch that was appended, by its end.
+    pub(super) fn note_uncommitted(&mut self, end: Offset, bytes: u64) {
+        self.uncommitted.push_back((end, bytes));
+    }
+
+    /// Gives the bytes of the batches that were appended here and are committed or cut off now.
+    pub(super) fn settle(&mut self) -> u64 {
+        let (tail, end) = (self.replica.tail(), self.replica.next_offset());
+        let mut bytes = 0;
+        while let Some((_, of)) = self.uncommitted.pop_front_if(|(of, _)| *of <= tail) {
+            bytes += of;
+        }
+        while let Some((_, of)) = self.uncommitted.pop_back_if(|(of, _)| *of > end) {
+            bytes += of;
+        }
+        bytes
+    }
+
+    /// Takes note that the log begins elsewhere.
+    pub(super) fn note_base(&mut self) {
+        self.bases += 1;
+    }
+
+    /// The number of bases up to now, if no checkpoint has the latest.
+    pub(super) fn unsaved_base(&self) -> Option<u64> {
+        (self.bases > self.bases_saved).then_some(self.bases)
+    }
+
+    pub(super) fn hold(&mut self, to: NodeId, message: Sworn) {
+        self.held.push((to, message));
+    }
+
+    /// A checkpoint has the history of so many bases: gives the messages that waited for it.
+    pub(super) fn note_saved(&mut self, bases: u64) -> Vec<(NodeId, Sworn)> {
+        self.bases_saved = self.bases_saved.max(bases);
+        match self.unsaved_base() {
+            Some(_) => Vec::new(),
+            None => std::mem::take(&mut self.held),
+        }
+    }
+
+    /// Gives up everything that is left to do: the journal takes nothing any more.
+    pub(super) fn give_up(&mut self) {
+        self.steps.clear();
+        self.unsent.clear();
+        self.held.clear();
+        if let Some(leader) = self.replica.leader_mut() {
+            leader.handle_seal();
+        }
+    }
+
+    /// The history of what is committed, as bytes for a checkpoint with the offset that it stands for.
+    pub(super) fn snapshot(&self, now: Duration) -> (Offset, Bytes) {
+        self.replica.snapshot(now)
+    }
+}
+
+/// The bytes of the batch that an entry appends, out of a message whose batches are appended in order.
+fn bytes_of(entry: &Persist, received: &mut VecDeque<(Offset, Bytes)>) -> Bytes {
+    let Persist::Append { batch } = entry else {
+        return Bytes::new();
+    };
+    loop {
+        let (first, bytes) = received
+            .pop_front()
+            .expect("a replica appends batches of the message at hand");
+        if first == batch.first_offset {
+            return bytes;
+        }
+    }
+}
