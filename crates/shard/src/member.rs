@@ -201,12 +201,11 @@ impl Member {
     pub(super) fn settle(&mut self) -> u64 {
         let (tail, end) = (self.replica.tail(), self.replica.next_offset());
         let mut bytes = 0;
-        while let Some((_, of)) = self.uncommitted.pop_front_if(|(of, _)| *of <= tail) {
-            bytes += of;
-        }
-        while let Some((_, of)) = self.uncommitted.pop_back_if(|(of, _)| *of > end) {
-            bytes += of;
-        }
+        self.uncommitted.retain(|(of, batch_bytes)| {
+            let is_held = (tail < *of) && (*of <= end);
+            bytes += if is_held { 0 } else { *batch_bytes };
+            is_held
+        });
         bytes
     }
 

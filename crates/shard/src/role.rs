@@ -13,6 +13,10 @@ use super::member::Member;
 use super::{AppendRefusal, ReadRefusal, Shard};
 
 /// See the module.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "most partitions are lone, and each is in a place of its own"
+)]
 pub(crate) enum Role {
     /// The only replica: it leads, and its own flush commits.
     Lone(Leader),

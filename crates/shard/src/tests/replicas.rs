@@ -6,8 +6,10 @@ use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use futures_util::FutureExt;
 use planted::{Bug, with};
 use platform::random::SeededRandom;
+use platform::turns;
 use platform::work::{Job, Queue, Work};
 use protocol::History;
 use protocol::replica::{Assignment, Configuration};
@@ -180,10 +182,10 @@ impl Cluster {
     }
 
     /// Has `work` done on a node that runs, and its tasks have turns; takes the letters that come of it.
-    fn on<T>(&mut self, index: usize, work: impl AsyncFnOnce(&Rc<Shard>) -> T) -> Option<T> {
+    fn on<T>(&mut self, index: usize, work: impl FnOnce(&Rc<Shard>) -> T) -> Option<T> {
         let process = self.nodes[index].process.as_ref()?;
         let turns = async {
-            let outcome = work(&process.shard).await;
+            let outcome = work(&process.shard);
             for _ in 0..10 {
                 yield_now().await;
             }
@@ -281,7 +283,7 @@ impl Cluster {
         if self.nodes[one].process.is_some() && self.nodes[other].process.is_some() {
             for (node, peer) in [(one, other), (other, one)] {
                 let peer = self.nodes[peer].id;
-                self.on(node, async |shard| shard.handle_link(peer));
+                self.on(node, |shard| shard.handle_link(peer));
             }
         }
     }
@@ -320,7 +322,7 @@ impl Cluster {
     fn hear(&mut self, index: usize) {
         let heard = self.nodes[index].heard;
         if let Some(assignment) = self.assignments.get(heard).cloned() {
-            let told = self.on(index, async |shard| shard.assign(SHARED, assignment));
+            let told = self.on(index, |shard| shard.assign(SHARED, assignment));
             self.nodes[index].heard += usize::from(told.is_some());
         }
     }
@@ -329,7 +331,7 @@ impl Cluster {
         let letter = self.links.get_mut(&(from, to)).and_then(VecDeque::pop_front);
         let Some(letter) = letter else { return false };
         let sender = self.nodes[from].id;
-        self.on(to, async |shard| shard.deliver(sender, letter));
+        self.on(to, |shard| shard.deliver(sender, letter));
         true
     }
 
@@ -348,14 +350,14 @@ impl Cluster {
             let choice = usize::try_from(random.below(lanes.len().max(1) as u64)).expect("few");
             lanes.get(choice).copied()
         });
-        self.on(index, async |_| ());
+        self.on(index, |_| ());
         ran
     }
 
     fn append(&mut self, index: usize) {
         let value = format!("{}:", self.appended.len());
         let padded = format!("{value:.<width$}", width = 200 + self.below(self.value_bytes_max));
-        let answer = self.on(index, async |shard| {
+        let answer = self.on(index, |shard| {
             let mut builder = BatchBuilder::new(Compression::None);
             builder.append(0, None, Some(padded.as_bytes()), &[]);
             let (request, answer) = AppendRequest::new(SHARED, builder.build(), Acks::Quorum);
@@ -372,9 +374,9 @@ impl Cluster {
     /// Has a node give up the first records, if it leads.
     fn trim(&mut self, index: usize) {
         let kept = Offset(self.below(self.appended.len() + 1) as i64);
-        self.on(index, async |shard| {
+        self.on(index, |shard| {
             let shard = shard.clone();
-            tokio::task::spawn_local(async move { shard.trim(SHARED, kept).await });
+            turns::spawn(async move { shard.trim(SHARED, kept).await });
         });
     }
 
@@ -406,7 +408,7 @@ impl Cluster {
     fn pass_time(&mut self, ms: u64) {
         self.runtime.block_on(advance(Duration::from_millis(ms)));
         for index in 0..NODES {
-            self.on(index, async |_| ());
+            self.on(index, |_| ());
         }
     }
 
@@ -462,10 +464,8 @@ impl Cluster {
         let mut next = start;
         while next < end {
             let reader = shard.clone();
-            let mut reading = self.on(index, async |_| {
-                tokio::task::spawn_local(
-                    async move { reader.read_batches(SHARED, next, end, usize::MAX).await },
-                )
+            let mut reading = self.on(index, |_| {
+                turns::spawn(async move { reader.read_batches(SHARED, next, end, usize::MAX).await })
             });
             while reading.as_ref().is_some_and(|reading| !reading.is_finished()) {
                 self.run_job(index);
@@ -605,8 +605,8 @@ fn a_checkpoint_has_the_vows_that_were_made_after_its_snapshots() {
         cluster.settle();
         cluster.assign(1);
         let assignment = cluster.assignments[1].clone();
-        let taken = cluster.on(1, async |shard| {
-            let mut snapshots = shard.take_snapshots().await;
+        let taken = cluster.on(1, |shard| {
+            let mut snapshots = shard.take_snapshots().now_or_never().expect("it takes one turn");
             shard.assign(SHARED, assignment).expect("it is here");
             let (partitions, now) = (shard.partitions.borrow(), shard.clock.monotonic());
             snapshots.take(SHARED, &partitions[&SHARED].role, now).0
