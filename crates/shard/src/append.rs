@@ -128,7 +128,7 @@ impl Shard {
             refuse(attempt.request, AppendRefusal::UnknownPartition);
             return Attempted::Done;
         };
-        if partition.role.is_stalled() {
+        if partition.role.is_stalled() && partition.role.leader().is_ok() {
             return Attempted::NoRoomInJournal(attempt);
         }
         match self.check(partition, &attempt) {

@@ -28,6 +28,8 @@ pub(crate) struct Member {
     bases_saved: u64,
     /// Messages that are true once a checkpoint has the latest base.
     held: Vec<(NodeId, Sworn)>,
+    /// An entry could not be staged and never will be: the log is not what the replica says.
+    is_given_up: bool,
 }
 
 /// The bytes that are at hand while a replica's actions are taken.
@@ -108,7 +110,18 @@ impl Member {
             bases: 0,
             bases_saved: 0,
             held: Vec::new(),
+            is_given_up: false,
         }
+    }
+
+    /// Says that this replica may say and hear nothing more until the next start.
+    pub(super) fn is_given_up(&self) -> bool {
+        self.is_given_up
+    }
+
+    /// The epoch that is led here, if one is.
+    pub(super) fn led_epoch(&self) -> Option<Epoch> {
+        self.replica.leader().map(leader::Leader::epoch)
     }
 
     /// Says that steps wait for room in the journal. Nothing more may be asked of the replica meanwhile.
@@ -186,7 +199,7 @@ impl Member {
 
     /// Takes the entries that live followers were not sent, as far as they are of the epoch that is led here now.
     pub(super) fn take_unsent(&mut self) -> Vec<Prompt> {
-        let epoch = self.replica.leader().map(leader::Leader::epoch);
+        let epoch = self.led_epoch();
         let mut unsent = std::mem::take(&mut self.unsent);
         unsent.retain(|message| Some(message.epoch()) == epoch);
         unsent
@@ -234,6 +247,7 @@ impl Member {
 
     /// Gives up everything that is left to do: the journal takes nothing any more.
     pub(super) fn give_up(&mut self) {
+        self.is_given_up = true;
         self.steps.clear();
         self.unsent.clear();
         self.held.clear();

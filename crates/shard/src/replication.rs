@@ -196,21 +196,33 @@ impl Shard {
         }
     }
 
+    /// Tells the replica of a partition something, and does what it wants done.
     fn with_member(&self, id: PartitionId, tell: impl FnOnce(&mut Replica)) -> Result<(), NotLed> {
+        self.with_batches(id, &[], tell)
+    }
+
+    /// The same, with the batches of a message at hand.
+    fn with_batches(
+        &self,
+        id: PartitionId,
+        batches: &[Bytes],
+        tell: impl FnOnce(&mut Replica),
+    ) -> Result<(), NotLed> {
         let mut partitions = self.partitions.borrow_mut();
         let partition = partitions.get_mut(&id).ok_or(NotLed::UnknownPartition)?;
         let Role::Member(member) = &mut partition.role else {
             return Err(NotLed::NotLeader);
         };
-        if self.store.borrow().dead().is_none() {
-            let led = member.replica.leader().map(leader::Leader::epoch);
-            tell(&mut member.replica);
-            let is_led_on = led.is_none() || led == member.replica.leader().map(leader::Leader::epoch);
-            self.carry_out(id, partition, AtHand::nothing());
-            if !is_led_on {
-                // The epoch that they believe in is over.
-                partition.wake_readers();
-            }
+        if member.is_given_up() {
+            return Ok(());
+        }
+        let led = member.led_epoch();
+        tell(&mut member.replica);
+        let is_over = led.is_some() && led != member.led_epoch();
+        self.carry_out(id, partition, AtHand::received(batches));
+        if is_over {
+            // The epoch that they believe in is.
+            partition.wake_readers();
         }
         drop(partitions);
         self.append_committing();
@@ -222,39 +234,13 @@ impl Shard {
         if self.replication.stalled.borrow().contains(&letter.partition) {
             return self.replication.deferred.borrow_mut().push_back((from, letter));
         }
-        let now = self.clock.monotonic();
-        let Letter {
-            partition: id,
-            message,
-        } = letter;
-        let mut partitions = self.partitions.borrow_mut();
-        let Some(partition) = partitions.get_mut(&id) else {
-            return;
-        };
-        let Role::Member(member) = &mut partition.role else {
-            return;
-        };
-        if self.store.borrow().dead().is_some() {
-            return;
-        }
-        let was_led = member.replica.leader().is_some();
-        let at_hand = match message {
+        let (id, now) = (letter.partition, self.clock.monotonic());
+        let _ = match &letter.message {
             Message::Prompt(prompt, batches) => {
-                member.replica.handle_prompt(now, from, &prompt);
-                AtHand::received(&batches)
+                self.with_batches(id, batches, |replica| replica.handle_prompt(now, from, prompt))
             }
-            Message::Sworn(sworn) => {
-                member.replica.handle_sworn(now, from, &sworn);
-                AtHand::nothing()
-            }
+            Message::Sworn(sworn) => self.with_member(id, |replica| replica.handle_sworn(now, from, sworn)),
         };
-        let is_led = member.replica.leader().is_some();
-        self.carry_out(id, partition, at_hand);
-        if was_led && !is_led {
-            partition.wake_readers();
-        }
-        drop(partitions);
-        self.append_committing();
     }
 
     /// Takes the letters to other nodes, in the order in which they have to be sent to each.
@@ -295,6 +281,9 @@ impl Shard {
             let Role::Member(member) = &mut partition.role else {
                 return true;
             };
+            if member.is_given_up() {
+                return true;
+            }
             let Some(step) = member.next_step() else { break };
             match step {
                 Step::Stage(entry, batch) => match self.stage_entry(id, &entry, &batch) {
@@ -345,11 +334,10 @@ impl Shard {
             return;
         };
         self.replication.give_back_room(id, member.settle());
-        let mut store = self.store.borrow_mut();
-        if store.dead().is_some() {
+        if member.is_given_up() {
             return;
         }
-        let replica = &member.replica;
+        let (mut store, replica) = (self.store.borrow_mut(), &member.replica);
         assert_eq!(
             store.bounds(id),
             Some((replica.log_start(), replica.next_offset())),
