@@ -45,6 +45,10 @@ pub struct TopicId(pub [u8; 16]);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct ClusterId(pub [u8; 16]);
 
+/// A data directory's identity, drawn at random when it is made: a node that gets an empty disk gets another one.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct DirectoryId(pub [u8; 16]);
+
 macro_rules! display_as_hex {
     ($name:ident) => {
         impl fmt::Display for $name {
@@ -62,6 +66,7 @@ macro_rules! display_as_hex {
 
 display_as_hex!(TopicId);
 display_as_hex!(ClusterId);
+display_as_hex!(DirectoryId);
 
 /// One partition of one topic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -17,6 +17,6 @@ pub use batch::{
     retain, set_base_offset, set_leader_epoch, set_log_append_time, set_max_timestamp, validate,
     visit_digests, visit_keys,
 };
-pub use identity::{ClusterId, Epoch, Offset, PartitionId, Position, TopicId};
+pub use identity::{ClusterId, DirectoryId, Epoch, Offset, PartitionId, Position, TopicId};
 pub use partitioner::partition_of;
 pub use time::whole_ms;

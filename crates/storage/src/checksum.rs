@@ -3,10 +3,9 @@
 //! A block that is intact but stands in the wrong place (another node's disk, a swapped file, a stale journal
 //! file) must fail its check like a damaged one. So the identity is hashed first, the bytes after it.
 
-use std::fmt;
-
 use crc_fast::{CrcAlgorithm, Digest};
 use planted::{Bug, planted};
+pub use record::DirectoryId;
 use record::{ClusterId, PartitionId};
 
 use crate::segment::SegmentName;
@@ -36,16 +35,6 @@ pub(crate) fn turned_bit(difference: u64, length: usize) -> Option<u64> {
         made = (made >> 1) ^ if made & 1 == 1 { REFLECTED_POLYNOMIAL } else { 0 };
     }
     None
-}
-
-/// A data directory, drawn at random when it is made: a node that gets an empty disk gets another one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct DirectoryId(pub [u8; 16]);
-
-impl fmt::Display for DirectoryId {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(formatter, "{byte:02x}"))
-    }
 }
 
 /// Whose journal a journal file belongs to. A node's journals are numbered from zero.
