@@ -174,6 +174,11 @@ impl<'a> Reader<'a> {
         std::str::from_utf8(self.slice(field)?).map_err(|_| DecodeError::NotUtf8 { field })
     }
 
+    /// Everything that is left.
+    pub(crate) fn take_rest(&mut self) -> &'a [u8] {
+        std::mem::take(&mut self.left)
+    }
+
     /// Ends the reading: nothing may be left.
     pub(crate) fn close(self) -> Result<(), DecodeError> {
         if self.left.is_empty() {
@@ -195,6 +200,13 @@ impl Writer {
     pub(crate) fn new() -> Writer {
         Writer {
             bytes: BytesMut::with_capacity(64),
+        }
+    }
+
+    /// Has room for so many bytes without growing.
+    pub(crate) fn with_capacity(bytes: usize) -> Writer {
+        Writer {
+            bytes: BytesMut::with_capacity(bytes),
         }
     }
 
@@ -253,6 +265,11 @@ impl Writer {
 
     pub(crate) fn text(&mut self, value: &str) {
         self.slice(value.as_bytes());
+    }
+
+    /// Gives the bytes, to be completed.
+    pub(crate) fn into_bytes(self) -> BytesMut {
+        self.bytes
     }
 
     /// Returns the bytes written so far.

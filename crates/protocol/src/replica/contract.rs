@@ -89,9 +89,10 @@ pub struct Base {
     pub history: Bytes,
 }
 
-/// A message that claims nothing of its sender's disk: it may be sent at once.
+/// A message that claims nothing of its sender's disk: it may be sent at once. A replica is handed the facts of its batches; between
+/// nodes it has their bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Prompt {
+pub enum Prompt<Batches = Vec<BatchFacts>> {
     /// Asks for a promise of this epoch, from its leader.
     Seal {
         /// The epoch to promise.
@@ -133,7 +134,7 @@ pub enum Prompt {
         /// are equal up to there, so this one number compares all before.
         writer_before: Epoch,
         /// The batches, one behind the other; at least one.
-        batches: Vec<BatchFacts>,
+        batches: Batches,
     },
     /// Has a follower accept the epoch: its log equals the leader's at the opening once it is cut off at `first`.
     Accept {
@@ -196,7 +197,7 @@ pub enum Sworn {
     },
 }
 
-impl Prompt {
+impl<Batches> Prompt<Batches> {
     /// The epoch that the message belongs to.
     #[must_use]
     pub fn epoch(&self) -> Epoch {
@@ -212,6 +213,41 @@ impl Prompt {
             | Prompt::Trim { epoch, .. }
             | Prompt::Refused { epoch, .. } => *epoch,
         }
+    }
+
+    /// The same message with another form of its batches, if it has any and `form` can be made of them.
+    pub(crate) fn try_map<Form, Error>(
+        self,
+        form: impl FnOnce(Batches) -> Result<Form, Error>,
+    ) -> Result<Prompt<Form>, Error> {
+        Ok(match self {
+            Prompt::Append {
+                epoch,
+                writer_before,
+                batches,
+            } => Prompt::Append {
+                epoch,
+                writer_before,
+                batches: form(batches)?,
+            },
+            Prompt::Seal { epoch } => Prompt::Seal { epoch },
+            Prompt::Locate { epoch, at } => Prompt::Locate { epoch, at },
+            Prompt::Copy { epoch, first } => Prompt::Copy { epoch, first },
+            Prompt::Compare { epoch, landmark } => Prompt::Compare { epoch, landmark },
+            Prompt::Differs { epoch, at } => Prompt::Differs { epoch, at },
+            Prompt::Accept {
+                epoch,
+                first,
+                writer_before,
+            } => Prompt::Accept {
+                epoch,
+                first,
+                writer_before,
+            },
+            Prompt::Commit { epoch, tail } => Prompt::Commit { epoch, tail },
+            Prompt::Trim { epoch, log_start } => Prompt::Trim { epoch, log_start },
+            Prompt::Refused { epoch, refusal } => Prompt::Refused { epoch, refusal },
+        })
     }
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use record::{Epoch, Offset};
 
+use super::bytes::as_bytes_and_back;
 use super::checker::{Checker, Opened};
 use crate::history::BatchFacts;
 use crate::leader::{self, Append, AppendError, Appended, Checked, NodeId};
@@ -41,7 +42,7 @@ pub(super) enum Mistake {
     ReportOutlivesDoubt,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Message {
     Prompt(Prompt),
     Sworn(Sworn),
@@ -109,6 +110,8 @@ pub(super) struct World {
     pub(super) mistake: Option<Mistake>,
     /// The most batches that are shipped in one message.
     pub(super) shipped_max: usize,
+    /// Says that messages go between nodes as the bytes of `crate::peer`.
+    pub(super) goes_as_bytes: bool,
     /// The story so far, where somebody reads it.
     pub(super) story: Option<Vec<String>>,
     batches: i64,
@@ -137,6 +140,7 @@ impl World {
             checker: Checker::default(),
             mistake: None,
             shipped_max: 2,
+            goes_as_bytes: false,
             story: None,
             batches: 0,
         };
@@ -395,6 +399,10 @@ impl World {
     // Links.
 
     fn post(&mut self, from: usize, to: usize, message: Message) {
+        let message = match self.goes_as_bytes {
+            true => as_bytes_and_back(message),
+            false => message,
+        };
         let incarnation = self.nodes[from].incarnation;
         self.letters.push(Letter {
             from,

@@ -1,0 +1,178 @@
+//! The messages as types, and their bytes.
+//!
+//! A body begins with what its kind has; integers are big-endian. The batches of an append are the end of its body and stay where
+//! they are, when they are sent and when they are received.
+
+use bytes::{Bytes, BytesMut};
+use record::{Offset, PartitionId};
+
+use super::header::{HEADER_BYTES, Header, Kind};
+use super::hello::{Hello, Refused};
+use super::replica::{read_partition, read_prompt, read_sworn, write_partition, write_prompt, write_sworn};
+use crate::encoding::{DecodeError, Reader, Writer};
+use crate::replica::{Landmark, Prompt, Sworn};
+
+/// Bytes that a message has at most, header included, without its batches, its history and its text.
+const FIXED_BYTES_MAX: usize = 128;
+
+/// A message between two nodes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Message {
+    /// The first message of either side.
+    Hello(Hello),
+    /// The last message: the connection is refused.
+    Refused(Refused),
+    /// The sender is alive.
+    Heartbeat(Heartbeat),
+    /// A message to the replica of a partition.
+    Replica {
+        /// The partition.
+        partition: PartitionId,
+        /// The message.
+        message: ReplicaMessage,
+    },
+}
+
+/// A sign of life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Heartbeat {
+    /// The sender's image of the metadata reflects every command below this offset of the metadata log.
+    pub image_offset: Offset,
+}
+
+/// A message from one replica of a partition to another. The two kinds of message are two types: the second was sent only when what
+/// its sender had persisted before was durable.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ReplicaMessage {
+    /// A message that claims nothing of its sender's disk. [`Prompt::read_facts`] makes of it what a replica takes.
+    Prompt(Prompt<Bytes>),
+    /// A message that is true only of what is durable.
+    Sworn(Sworn),
+}
+
+/// A message as bytes, in two parts that one vectored write sends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Encoded {
+    /// The header, and the body up to the batches.
+    pub head: Bytes,
+    /// The batches of an append, as they were handed in; else empty.
+    pub batches: Bytes,
+}
+
+impl Encoded {
+    /// Bytes of both parts.
+    #[must_use]
+    pub fn length_bytes(&self) -> usize {
+        self.head.len() + self.batches.len()
+    }
+}
+
+impl Message {
+    /// The kind of the message.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        match self {
+            Message::Hello(_) => Kind::Hello,
+            Message::Refused(_) => Kind::Refused,
+            Message::Heartbeat(_) => Kind::Heartbeat,
+            Message::Replica { message, .. } => match message {
+                ReplicaMessage::Prompt(_) => Kind::Prompt,
+                ReplicaMessage::Sworn(_) => Kind::Sworn,
+            },
+        }
+    }
+
+    /// The message as bytes. A receiver takes it only if its body is within the limit that the receiver's [`super::Decoder`] has: cut
+    /// batches into several appends before that.
+    ///
+    /// # Panics
+    /// The body has 4 GiB or more.
+    #[must_use]
+    pub fn encode(&self) -> Encoded {
+        let capacity = FIXED_BYTES_MAX + self.variable_bytes();
+        let mut writer = Writer::with_capacity(capacity);
+        writer.put_slice(&[0; HEADER_BYTES]);
+        self.write(&mut writer);
+        let mut head: BytesMut = writer.into_bytes();
+        assert!(head.len() <= capacity, "the head was made in one piece");
+        let batches = match self {
+            Message::Replica {
+                message: ReplicaMessage::Prompt(Prompt::Append { batches, .. }),
+                ..
+            } => batches.clone(),
+            _ => Bytes::new(),
+        };
+        Header::complete(&mut head, &batches, self.kind());
+        Encoded {
+            head: head.freeze(),
+            batches,
+        }
+    }
+
+    /// Bytes of what has no bound of its own in the head.
+    fn variable_bytes(&self) -> usize {
+        match self {
+            Message::Refused(refused) => refused.text().len(),
+            Message::Replica { message, .. } => match message {
+                ReplicaMessage::Prompt(Prompt::Compare { landmark, .. })
+                | ReplicaMessage::Sworn(Sworn::Located { landmark, .. }) => match landmark {
+                    Landmark::Base(base) => base.history.len(),
+                    Landmark::Run(_) | Landmark::End(_) => 0,
+                },
+                _ => 0,
+            },
+            Message::Hello(_) | Message::Heartbeat(_) => 0,
+        }
+    }
+
+    fn write(&self, writer: &mut Writer) {
+        match self {
+            Message::Hello(hello) => hello.write(writer),
+            Message::Refused(refused) => refused.write(writer),
+            Message::Heartbeat(heartbeat) => writer.i64(heartbeat.image_offset.0),
+            Message::Replica { partition, message } => {
+                write_partition(writer, partition);
+                match message {
+                    ReplicaMessage::Prompt(prompt) => write_prompt(writer, prompt),
+                    ReplicaMessage::Sworn(sworn) => write_sworn(writer, sworn),
+                }
+            }
+        }
+    }
+
+    /// Reads the body of a message of this kind, all of it. Batches and histories are slices of it.
+    pub(super) fn read(kind: Kind, body: &Bytes) -> Result<Message, DecodeError> {
+        let mut reader = Reader::new(body);
+        let message = match kind {
+            Kind::Hello => Message::Hello(Hello::read(&mut reader)?),
+            Kind::Refused => Message::Refused(Refused::read(&mut reader)?),
+            Kind::Heartbeat => Message::Heartbeat(Heartbeat {
+                image_offset: read_offset(&mut reader, "metadata offset")?,
+            }),
+            Kind::Prompt => Message::Replica {
+                partition: read_partition(&mut reader)?,
+                message: ReplicaMessage::Prompt(read_prompt(&mut reader, body)?),
+            },
+            Kind::Sworn => Message::Replica {
+                partition: read_partition(&mut reader)?,
+                message: ReplicaMessage::Sworn(read_sworn(&mut reader, body)?),
+            },
+        };
+        reader.close()?;
+        Ok(message)
+    }
+}
+
+/// Reads an offset, which is never negative.
+pub(super) fn read_offset(reader: &mut Reader<'_>, field: &'static str) -> Result<Offset, DecodeError> {
+    let offset = reader.i64(field)?;
+    possible(offset >= 0, field)?;
+    Ok(Offset(offset))
+}
+
+pub(super) fn possible(is_possible: bool, field: &'static str) -> Result<(), DecodeError> {
+    match is_possible {
+        true => Ok(()),
+        false => Err(DecodeError::Impossible { field }),
+    }
+}

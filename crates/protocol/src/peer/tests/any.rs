@@ -1,0 +1,175 @@
+//! Any message that a node could send.
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use super::*;
+
+pub(super) fn any_message() -> impl Strategy<Value = Message> {
+    prop_oneof![
+        1 => any_hello().prop_map(Message::Hello),
+        1 => any_refused().prop_map(Message::Refused),
+        1 => any_offset().prop_map(|image_offset| Message::Heartbeat(Heartbeat { image_offset })),
+        4 => any_admitted_message(),
+    ]
+}
+
+/// Any message of those that replicas send.
+pub(super) fn any_admitted_message() -> impl Strategy<Value = Message> {
+    let message = prop_oneof![
+        any_prompt().prop_map(ReplicaMessage::Prompt),
+        any_sworn().prop_map(ReplicaMessage::Sworn),
+    ];
+    (any::<[u8; 16]>(), 0..=i32::MAX, message).prop_map(|(topic, index, message)| Message::Replica {
+        partition: PartitionId {
+            topic: TopicId(topic),
+            index,
+        },
+        message,
+    })
+}
+
+fn any_hello() -> impl Strategy<Value = Hello> {
+    let identity = (any::<[u8; 16]>(), 0..=i32::MAX, any::<[u8; 16]>());
+    // The highest is one that this program knows: it reads no more than that.
+    let rest = (1..=u16::MAX, any::<[u16; 3]>(), any::<u64>(), any_offset());
+    (identity, rest).prop_map(
+        |((cluster, node, directory), (shards, [from, to, feature_level], incarnation, image_offset))| {
+            Hello {
+                versions: WIRE_VERSIONS,
+                cluster: ClusterId(cluster),
+                node: NodeId(node),
+                directory: DirectoryId(directory),
+                incarnation,
+                shards,
+                pair: ShardPair { from, to },
+                feature_level,
+                image_offset,
+            }
+        },
+    )
+}
+
+fn any_refused() -> impl Strategy<Value = Refused> {
+    let reason = (0..Reason::ALL.len()).prop_map(|index| Reason::ALL[index].0);
+    (reason, "[a-zA-Z0-9 äß→:,;]{0,120}").prop_map(|(reason, text)| Refused::new(reason, text))
+}
+
+fn any_prompt() -> impl Strategy<Value = Prompt<Bytes>> {
+    let offset = any_offset;
+    prop_oneof![
+        any_epoch().prop_map(|epoch| Prompt::Seal { epoch }),
+        (any_epoch(), offset()).prop_map(|(epoch, at)| Prompt::Locate { epoch, at }),
+        (any_epoch(), offset()).prop_map(|(epoch, first)| Prompt::Copy { epoch, first }),
+        (any_epoch(), any_landmark()).prop_map(|(epoch, landmark)| Prompt::Compare { epoch, landmark }),
+        (any_epoch(), offset()).prop_map(|(epoch, at)| Prompt::Differs { epoch, at }),
+        (any_epoch_and_before(), vec(any::<u8>(), 1..300)).prop_map(|((epoch, writer_before), batches)| {
+            Prompt::Append {
+                epoch,
+                writer_before,
+                batches: batches.into(),
+            }
+        }),
+        (any_epoch_and_before(), offset()).prop_map(|((epoch, writer_before), first)| Prompt::Accept {
+            epoch,
+            first,
+            writer_before,
+        }),
+        (any_epoch(), offset()).prop_map(|(epoch, tail)| Prompt::Commit { epoch, tail }),
+        (any_epoch(), offset()).prop_map(|(epoch, log_start)| Prompt::Trim { epoch, log_start }),
+        (any_epoch(), any_refusal()).prop_map(|(epoch, refusal)| Prompt::Refused { epoch, refusal }),
+    ]
+}
+
+fn any_sworn() -> impl Strategy<Value = Sworn> {
+    prop_oneof![
+        (any_epoch(), any_standing()).prop_map(|(epoch, standing)| Sworn::Promised { epoch, standing }),
+        (any_epoch(), any_landmark()).prop_map(|(epoch, landmark)| Sworn::Located { epoch, landmark }),
+        (any_epoch(), any_epoch_or_none(), any_offset()).prop_map(|(epoch, accepted, next_offset)| {
+            Sworn::Acknowledged {
+                epoch,
+                accepted,
+                next_offset,
+            }
+        }),
+    ]
+}
+
+fn any_standing() -> impl Strategy<Value = Standing> {
+    let epochs = (any_epoch_or_none(), any_epoch_or_none());
+    let offsets = vec(any_offset(), 3..=3);
+    (epochs, offsets, any::<bool>()).prop_map(|((accepted, last_writer), mut offsets, is_certain)| {
+        offsets.sort();
+        Standing {
+            accepted,
+            last_writer,
+            log_start: offsets[0],
+            tail: offsets[1],
+            next_offset: offsets[2],
+            is_certain,
+        }
+    })
+}
+
+fn any_landmark() -> impl Strategy<Value = Landmark> {
+    prop_oneof![
+        any_run().prop_map(Landmark::Run),
+        any_offset().prop_map(Landmark::End),
+        any_base().prop_map(Landmark::Base),
+    ]
+}
+
+fn any_run() -> impl Strategy<Value = Run> {
+    let offsets = (0..i64::MAX, 1..=i64::MAX);
+    (0..i32::MAX, any::<Option<u16>>(), offsets).prop_map(|(writer, later, (one, other))| Run {
+        writer: Epoch(writer),
+        first_offset: Offset(one.min(other - 1)),
+        next_offset: Offset(other.max(one + 1)),
+        followed_by: later.map(|later| Epoch(writer.saturating_add(1 + i32::from(later)))),
+    })
+}
+
+fn any_base() -> impl Strategy<Value = Base> {
+    let history = vec(any::<u8>(), 0..300);
+    let further = 0..i64::MAX / 2;
+    (any_run(), any::<[bool; 2]>(), further, history).prop_map(
+        |(run, [has_run, is_last], further, history)| {
+            let first = match is_last {
+                true => Offset(run.next_offset.0 - 1),
+                false => run.first_offset,
+            };
+            let first = first.max(Offset(1));
+            Base {
+                first,
+                run: (has_run && first < run.next_offset).then_some(run),
+                covered: Offset(first.0.saturating_add(further)),
+                history: history.into(),
+            }
+        },
+    )
+}
+
+fn any_refusal() -> impl Strategy<Value = Refusal> {
+    prop_oneof![
+        any_epoch().prop_map(|floor| Refusal::Fenced { floor }),
+        any_offset().prop_map(|tail| Refusal::Apart { tail }),
+        any_offset().prop_map(|tail| Refusal::Committed { tail }),
+    ]
+}
+
+fn any_epoch() -> impl Strategy<Value = Epoch> {
+    prop_oneof![0..10, 0..=i32::MAX].prop_map(Epoch)
+}
+
+fn any_epoch_or_none() -> impl Strategy<Value = Epoch> {
+    prop_oneof![Just(NO_EPOCH), any_epoch()]
+}
+
+/// An epoch, and that of the record before what it has a replica take.
+fn any_epoch_and_before() -> impl Strategy<Value = (Epoch, Epoch)> {
+    (any_epoch(), any_epoch_or_none()).prop_map(|(epoch, before)| (epoch, before.min(epoch)))
+}
+
+fn any_offset() -> impl Strategy<Value = Offset> {
+    prop_oneof![0..100i64, 0..=i64::MAX].prop_map(Offset)
+}

@@ -1,0 +1,68 @@
+//! The bytes of version 1: a message that is written otherwise is no message of version 1 any more.
+
+use super::*;
+
+const FILE: &str = include_str!("../../../testdata/peers/version-1.txt");
+
+/// Name and bytes of the messages in the file.
+fn golden() -> Vec<(&'static str, Vec<u8>)> {
+    let lines = FILE.lines().filter(|line| !line.starts_with('#'));
+    lines
+        .map(|line| {
+            let (name, hex) = line.split_once(' ').expect("a name and bytes");
+            let digits = |at: usize| u8::from_str_radix(&hex[at..at + 2], 16).expect("two digits");
+            (name, (0..hex.len()).step_by(2).map(digits).collect())
+        })
+        .collect()
+}
+
+fn line(name: &str, bytes: &[u8]) -> String {
+    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("{name} {hex}")
+}
+
+#[test]
+fn messages_have_the_bytes_of_version_1() {
+    let written: Vec<String> = one_of_each()
+        .iter()
+        .map(|(name, message)| line(name, &bytes_of(message)))
+        .collect();
+    let kept: Vec<String> = golden().iter().map(|(name, bytes)| line(name, bytes)).collect();
+    assert_eq!(written, kept, "they are now:\n{}", written.join("\n"));
+}
+
+#[test]
+fn messages_of_version_1_are_read() {
+    assert_eq!(golden().len(), one_of_each().len());
+    for ((name, message), (_, bytes)) in one_of_each().into_iter().zip(golden()) {
+        assert_eq!(read(message.kind(), &bytes), Ok(Some(message)), "{name}");
+    }
+}
+
+/// A kind or a form that is added has to be among the golden messages, too.
+#[test]
+fn there_is_a_golden_message_of_every_form() {
+    let messages = one_of_each();
+    for (kind, byte) in Kind::ALL {
+        let mut forms: Vec<u8> = messages
+            .iter()
+            .filter(|(_, message)| message.kind() == kind)
+            .map(|(_, message)| {
+                let bytes = bytes_of(message);
+                assert_eq!(bytes[4], byte);
+                match kind {
+                    Kind::Prompt | Kind::Sworn => bytes[HEADER_BYTES + 20],
+                    Kind::Hello | Kind::Refused | Kind::Heartbeat => 1,
+                }
+            })
+            .collect();
+        forms.sort_unstable();
+        forms.dedup();
+        let count = match kind {
+            Kind::Prompt => 10,
+            Kind::Sworn => 3,
+            Kind::Hello | Kind::Refused | Kind::Heartbeat => 1,
+        };
+        assert_eq!(forms, (1..=count).collect::<Vec<u8>>(), "{kind:?}");
+    }
+}
