@@ -9,6 +9,7 @@ pub mod histories;
 mod input;
 mod messages;
 pub mod metadata;
+pub mod peers;
 pub mod recovery;
 pub mod requests;
 mod vary;
@@ -73,5 +74,12 @@ pub const TARGETS: &[Target] = &[
         short_rounds: 800,
         // A million partitions that are alike stand in a few bytes, and two images are held.
         memory_bytes_max: 96 << 20,
+    },
+    Target {
+        name: "peers",
+        run: peers::run,
+        seeds: peers::seeds,
+        short_rounds: 400,
+        memory_bytes_max: 8 << 20,
     },
 ];

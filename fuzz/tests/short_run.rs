@@ -116,6 +116,11 @@ fn metadata() {
 }
 
 #[test]
+fn peers() {
+    run_shortly("peers");
+}
+
+#[test]
 fn every_target_has_a_binary_and_a_test_here() {
     let manifest =
         fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml")).expect("it was built");
