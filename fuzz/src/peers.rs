@@ -1,4 +1,4 @@
-//! What a peer sends: whatever the bytes are, an error or messages that are written as they were read, and no panic.
+//! The bytes that a peer sends: whatever the bytes are, an error or messages that are written as they were read, and no panic.
 //!
 //! An input says with its first two bytes how far the connection has come and where its bytes are split. The rest is either what
 //! arrives, or messages that someone has sealed, so that what lies behind the checksums is reached: a kind, a length and a body each.
@@ -39,7 +39,7 @@ pub fn run(input: &[u8]) {
         judge(message);
         let length = u32::from_be_bytes(*rest.first_chunk().expect("it was read from here")) as usize;
         let (read, behind) = rest.split_at(HEADER_BYTES + length);
-        // What a later version adds to a hello is passed over.
+        // Fields that a later version adds to a hello are passed over.
         let is_later =
             matches!(message, Message::Hello(hello) if hello.versions.highest > WIRE_VERSIONS.highest);
         assert!(is_later || bytes_of(message) == read, "one message has one form");
@@ -154,7 +154,7 @@ fn judge_hello(hello: &Hello) {
     assert!(admit(&own, None, hello).is_err(), "strangers are refused");
 }
 
-/// What a replica is told of batches is what any reader will find.
+/// A replica is told of batches just what any reader will find.
 fn judge_batches(batches: &Bytes) {
     let Ok(facts) = facts_of(batches) else {
         return;

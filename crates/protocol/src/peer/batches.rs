@@ -1,4 +1,4 @@
-//! The batches of an append between their bytes and what a replica is told of them.
+//! The batches of an append: from their bytes to the facts that a replica is told.
 //!
 //! A follower takes the bytes as its leader wrote them, and stores them unchanged: here is the one look at them. It must not let in a
 //! batch that this node could not read back, nor one that leaves offsets out: a replica counts the end of its log by the number of
@@ -11,7 +11,7 @@ use thiserror::Error;
 use crate::history::BatchFacts;
 use crate::replica::Prompt;
 
-/// Why the bytes of an append are not batches that a replica can take.
+/// The fault of an append whose bytes are not batches that a replica can take.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum BatchesError {
     /// There is no batch.

@@ -13,7 +13,7 @@ use crate::encoding::DecodeError;
 /// Bytes that the body of a message has at most before its sender is admitted.
 pub const GREETING_BYTES_MAX: usize = 1024;
 
-/// Why what has arrived is no message. The connection is to be closed: where the next message begins is not known any more.
+/// The fault of bytes that are no message. The connection is to be closed: where the next message begins is not known any more.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum MessageError {
     /// The checksum of a header does not hold.
@@ -45,7 +45,7 @@ pub enum MessageError {
     OutOfPlace {
         /// The kind of the message.
         kind: Kind,
-        /// How far the connection has come.
+        /// The progress of the connection.
         phase: Phase,
     },
     /// The checksum of a body does not hold.
@@ -64,7 +64,7 @@ pub enum MessageError {
     },
 }
 
-/// How far a connection has come.
+/// The progress of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
     /// Nothing has come yet.

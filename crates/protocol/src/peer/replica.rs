@@ -1,7 +1,7 @@
 //! The messages of replicas as bytes: the partition, the message's number, its fields in order.
 //!
-//! What a replica writes into its journal because of a message has to be readable there later. So fields are refused here that no
-//! journal takes: negative offsets, a base at 0, a record before that is of a later epoch. Whether a message fits the log that it is
+//! A message may have its replica write entries into the journal, which must be readable there later. So fields are refused here that
+//! no journal takes: negative offsets, a base at 0, a record before that is of a later epoch. Whether a message fits the log that it is
 //! for is decided by the replica.
 
 use bytes::Bytes;
