@@ -50,7 +50,7 @@ fn batch(input: &mut Input<'_>) -> BatchFacts {
         first_offset: Offset(input.u16().into()),
         record_count: 1 + i32::from(input.u8()),
         max_timestamp_ms: input.u16().into(),
-        producer: (producer % 4 > 0).then(|| Stamp {
+        producer: (!producer.is_multiple_of(4)).then(|| Stamp {
             id: ProducerId(i64::from(producer % 4)),
             epoch: i16::from(producer / 4 % 4),
             first_sequence: input.u16().into(),
