@@ -144,7 +144,7 @@ fn only_tests_can_plant_bugs() {
         }
     }
     assert_eq!(wrong, [""; 0], "named outside of dev-dependencies");
-    assert_eq!(arming, ["protocol", "simulator", "storage"]);
+    assert_eq!(arming, ["protocol", "shard", "simulator", "storage"]);
 }
 
 /// Without `biased`, tokio polls the branches in an order of its own random numbers: a seed would not repeat a run. Clippy does not

@@ -128,9 +128,6 @@ impl Shard {
             refuse(attempt.request, AppendRefusal::UnknownPartition);
             return Attempted::Done;
         };
-        if partition.role.is_stalled() && partition.role.leader().is_ok() {
-            return Attempted::NoRoomInJournal(attempt);
-        }
         match self.check(partition, &attempt) {
             Ok(Checked::New(numbered)) => return self.stage(partition, attempt, numbered),
             Ok(Checked::Duplicate(written)) => {
@@ -329,7 +326,7 @@ impl Shard {
         self.layout.note_room();
         self.examinations.note_room();
         self.delete_refused();
-        self.retry_stalled();
+        self.hear_deferred();
         while let Some(attempt) = take_first(&self.waiting.for_journal) {
             match self.append_in_order(attempt) {
                 Attempted::Done => {}
@@ -344,6 +341,11 @@ impl Shard {
             }
         }
         while let Some(attempt) = take_first(&self.waiting.for_memory) {
+            let id = attempt.request.partition;
+            if self.waiting.for_commit.borrow().contains_key(&id) {
+                self.wait_for_commit(attempt);
+                continue;
+            }
             match self.append_one(attempt) {
                 Attempted::Done => {}
                 Attempted::NoRoomToCommit(attempt) => self.wait_for_commit(attempt),
@@ -359,6 +361,10 @@ impl Shard {
     }
 
     fn wait_for_commit(&self, attempt: Attempt) {
+        if !attempt.request.waits {
+            let why = "the partition holds as much that is not committed as it may".into();
+            return self.refuse(attempt.request, AppendRefusal::JournalFull { why });
+        }
         let mut rooms = self.waiting.for_commit.borrow_mut();
         rooms.entry(attempt.request.partition).or_default().push(attempt);
     }

@@ -183,6 +183,9 @@ impl Shard {
 
     pub(super) fn grown_bytes(&self) -> usize {
         let rooms = [&self.waiting.for_journal, &self.waiting.for_memory];
-        rooms.map(|room| room.borrow().grown_bytes()).into_iter().sum()
+        let for_room: usize = rooms.map(|room| room.borrow().grown_bytes()).into_iter().sum();
+        let for_commit = self.waiting.for_commit.borrow();
+        let for_commit: usize = for_commit.values().map(WaitingRoom::grown_bytes).sum();
+        for_room + for_commit
     }
 }

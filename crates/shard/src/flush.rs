@@ -186,7 +186,7 @@ impl Shard {
             self.commit_one(&mut store, id, partition, next_offset);
         }
         drop((store, partitions));
-        self.release_sworn();
+        self.note_flushed();
     }
 
     fn commit_one(&self, store: &mut Store, id: PartitionId, partition: &mut Partition, next_offset: Offset) {

@@ -46,11 +46,6 @@ impl Layout {
         self.journal_is_full.set(true);
     }
 
-    /// Has a round begin, though none is due: something waits for its checkpoint.
-    pub(super) fn want_checkpoint(&self) {
-        self.is_overdue.set(true);
-    }
-
     /// Takes note that what waited for the journal is tried again.
     pub(super) fn note_room(&self) {
         self.journal_is_full.set(false);

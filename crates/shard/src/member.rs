@@ -1,29 +1,26 @@
-//! One replica of a partition that other nodes hold too, with what it wants done and could not be done yet.
+//! One replica of a partition that other nodes hold too.
 //!
 //! The replica (`protocol::replica`) decides; here its actions become steps, in its own order, each with the bytes that it needs.
-//! `replication.rs` carries them out. A step never overtakes another: a message that is true once something is durable
-//! would be sent before it is staged.
+//! `replication.rs` carries them out, one behind the other: a message that is true once something is durable must not be sent before
+//! that is staged. A replica is told only what its journal has room for, so it is never ahead of what is staged.
 
 use std::collections::VecDeque;
-use std::time::Duration;
 
 use bytes::Bytes;
-use protocol::leader;
-use protocol::leader::NodeId;
+use protocol::leader::{Action as LeaderAction, Leader, NodeId};
 use protocol::replica::{Action, Persist, Prompt, Replica, Sworn};
 use record::{Epoch, Offset};
 
 /// See the module.
 pub(crate) struct Member {
     pub(super) replica: Replica,
-    /// The steps that the journal has no room for, and those behind them.
-    steps: VecDeque<Step>,
     /// The entries of this leader that live followers were not sent, in order.
     unsent: Vec<Prompt>,
+    /// The followers that got every entry at the last look.
+    live: Vec<NodeId>,
     /// The ends and bytes of the batches that were appended here and are not committed.
     uncommitted: VecDeque<(Offset, u64)>,
-    /// The times that the log was made to begin elsewhere, and how many of these a checkpoint has: only there is the history of
-    /// what was before.
+    /// The times that the log has begun anew, and how many of these a checkpoint has: only there is the history of what was before.
     bases: u64,
     bases_saved: u64,
     /// Messages that are true once a checkpoint has the latest base.
@@ -40,23 +37,6 @@ pub(super) enum AtHand {
     Staged,
 }
 
-impl AtHand {
-    /// Nothing but what the replica knows by itself.
-    pub(super) fn nothing() -> AtHand {
-        AtHand::Received(VecDeque::new())
-    }
-
-    /// The whole batches of a message.
-    pub(super) fn received(batches: &[Bytes]) -> AtHand {
-        let split = |bytes: &Bytes| {
-            let each = record::batches(bytes).map_while(Result::ok);
-            let each = each.map(|(header, batch)| (header.base_offset, bytes.slice_ref(batch)));
-            each.collect::<Vec<_>>()
-        };
-        AtHand::Received(batches.iter().flat_map(split).collect())
-    }
-}
-
 /// One thing to do for a replica.
 pub(super) enum Step {
     /// Stage an entry; of a batch, these bytes.
@@ -68,7 +48,7 @@ pub(super) enum Step {
     /// Read batches and send them.
     Ship(Shipment),
     /// Do as the leader says.
-    Lead(leader::Action),
+    Lead(LeaderAction),
     /// Show readers more.
     Show,
     /// Tell the metadata.
@@ -104,8 +84,8 @@ impl Member {
     pub(super) fn new(replica: Replica) -> Member {
         Member {
             replica,
-            steps: VecDeque::new(),
             unsent: Vec::new(),
+            live: Vec::new(),
             uncommitted: VecDeque::new(),
             bases: 0,
             bases_saved: 0,
@@ -121,24 +101,18 @@ impl Member {
 
     /// The epoch that is led here, if one is.
     pub(super) fn led_epoch(&self) -> Option<Epoch> {
-        self.replica.leader().map(leader::Leader::epoch)
+        self.replica.leader().map(Leader::epoch)
     }
 
-    /// Says that steps wait for room in the journal. Nothing more may be asked of the replica meanwhile.
-    pub(super) fn is_stalled(&self) -> bool {
-        !self.steps.is_empty()
-    }
-
-    /// Takes what the replica wants done; says whether live followers have to be sent something of it.
-    pub(super) fn take_actions(&mut self, mut at_hand: AtHand) -> bool {
-        let was_sent = self.unsent.is_empty();
-        while let Some(action) = self.replica.next_action() {
-            let step = match action {
+    /// Takes the next thing that the replica wants done; `None` when there is nothing more.
+    pub(super) fn next_step(&mut self, at_hand: &mut AtHand) -> Option<Step> {
+        loop {
+            let step = match self.replica.next_action()? {
                 Action::Persist(entry) => {
                     if let Some(message) = self.replica.as_message(&entry) {
                         self.leave_unsent(message);
                     }
-                    match &mut at_hand {
+                    match at_hand {
                         AtHand::Staged => continue,
                         AtHand::Received(batches) => {
                             let bytes = bytes_of(&entry, batches);
@@ -166,18 +140,8 @@ impl Member {
                 Action::Settled { epoch } => Step::Report(Report::Settled { epoch }),
                 Action::CaughtUp { replica } => Step::Report(Report::CaughtUp { replica }),
             };
-            self.steps.push_back(step);
+            return Some(step);
         }
-        was_sent && !self.unsent.is_empty()
-    }
-
-    pub(super) fn next_step(&mut self) -> Option<Step> {
-        self.steps.pop_front()
-    }
-
-    /// Puts back a step that there was no room for.
-    pub(super) fn put_back(&mut self, step: Step) {
-        self.steps.push_front(step);
     }
 
     /// Joins batches that follow each other into one message.
@@ -197,12 +161,27 @@ impl Member {
         self.unsent.push(message);
     }
 
+    /// Says that live followers have to be sent something.
+    pub(super) fn has_unsent(&self) -> bool {
+        !self.unsent.is_empty()
+    }
+
     /// Takes the entries that live followers were not sent, as far as they are of the epoch that is led here now.
     pub(super) fn take_unsent(&mut self) -> Vec<Prompt> {
         let epoch = self.led_epoch();
         let mut unsent = std::mem::take(&mut self.unsent);
         unsent.retain(|message| Some(message.epoch()) == epoch);
         unsent
+    }
+
+    /// Says whether followers get every entry from now on that did not at the last look: these do not know the tail.
+    pub(super) fn look_at_live(&mut self) -> bool {
+        let mut live = self.replica.live_followers();
+        let has_new = !live.all(|node| self.live.contains(&node));
+        drop(live);
+        self.live.clear();
+        self.live.extend(self.replica.live_followers());
+        has_new
     }
 
     /// Takes note of a batch that was appended, by its end.
@@ -214,15 +193,22 @@ impl Member {
     pub(super) fn settle(&mut self) -> u64 {
         let (tail, end) = (self.replica.tail(), self.replica.next_offset());
         let mut bytes = 0;
-        self.uncommitted.retain(|(of, batch_bytes)| {
-            let is_held = (tail < *of) && (*of <= end);
-            bytes += if is_held { 0 } else { *batch_bytes };
-            is_held
-        });
+        while let Some((of, batch_bytes)) = self.uncommitted.front()
+            && *of <= tail
+        {
+            bytes += batch_bytes;
+            self.uncommitted.pop_front();
+        }
+        while let Some((of, batch_bytes)) = self.uncommitted.back()
+            && *of > end
+        {
+            bytes += batch_bytes;
+            self.uncommitted.pop_back();
+        }
         bytes
     }
 
-    /// Takes note that the log begins elsewhere.
+    /// Takes note that the log begins anew.
     pub(super) fn note_base(&mut self) {
         self.bases += 1;
     }
@@ -236,6 +222,11 @@ impl Member {
         self.held.push((to, message));
     }
 
+    /// Drops what waits to be sent to a node whose link was taken anew.
+    pub(super) fn drop_held(&mut self, peer: NodeId) {
+        self.held.retain(|(to, _)| *to != peer);
+    }
+
     /// A checkpoint has the history of so many bases: gives the messages that waited for it.
     pub(super) fn note_saved(&mut self, bases: u64) -> Vec<(NodeId, Sworn)> {
         self.bases_saved = self.bases_saved.max(bases);
@@ -245,21 +236,26 @@ impl Member {
         }
     }
 
-    /// Gives up everything that is left to do: the journal takes nothing any more.
+    /// Gives up everything that is left to do: the journal does not have what the replica wanted.
     pub(super) fn give_up(&mut self) {
         self.is_given_up = true;
-        self.steps.clear();
         self.unsent.clear();
         self.held.clear();
+        while self.replica.next_action().is_some() {}
         if let Some(leader) = self.replica.leader_mut() {
             leader.handle_seal();
         }
     }
+}
 
-    /// The history of what is committed, as bytes for a checkpoint with the offset that it stands for.
-    pub(super) fn snapshot(&self, now: Duration) -> (Offset, Bytes) {
-        self.replica.snapshot(now)
-    }
+/// The batches of a message, one by one with their first offsets.
+pub(super) fn split(batches: &[Bytes]) -> VecDeque<(Offset, Bytes)> {
+    let each = |bytes: &Bytes| {
+        let each = record::batches(bytes).map_while(Result::ok);
+        let each = each.map(|(header, batch)| (header.base_offset, bytes.slice_ref(batch)));
+        each.collect::<Vec<_>>()
+    };
+    batches.iter().flat_map(each).collect()
 }
 
 /// The bytes of the batch that an entry appends, out of a message whose batches are appended in order.

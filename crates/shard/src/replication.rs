@@ -1,11 +1,13 @@
-//! Replication, on the core that owns the partition: messages of other nodes come in, steps are carried out, messages go out.
+//! Replication, on the core that owns the partition: words of other nodes and of the metadata come in, steps are carried out, letters
+//! go out.
 //!
-//! Read from `Shard::deliver` on, downwards. A replica's steps are done in its order; where the journal has no room, they and
-//! everything else for that replica wait for some. A batch of a leader goes out with the flush that holds it, before that is run. A
-//! sworn message leaves only when everything that was staged before it is durable: nothing here may send one earlier.
+//! Read from `Shard::hear` on, downwards. A replica is told a word when the journal has room for all that may come of it; until then
+//! the word waits, and with it what comes for that replica later. Its steps are then carried out in its order. A batch of a leader
+//! goes out with the flush that holds it, before that is run. A sworn message leaves only when everything that was staged before it is
+//! durable: nothing here may send one earlier.
 
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::mem::take;
 use std::rc::Rc;
 use std::time::Duration;
@@ -14,7 +16,7 @@ use bytes::Bytes;
 use planted::{Bug, planted};
 use platform::turns;
 use protocol::history::BatchFacts;
-use protocol::leader::{self, NodeId};
+use protocol::leader::{Action as LeaderAction, NodeId};
 use protocol::metadata::TopicSettings;
 use protocol::replica::room::UncommittedRoom;
 use protocol::replica::{Assignment, NO_EPOCH, Persist, Prompt, Replica, Stored, Sworn};
@@ -24,10 +26,10 @@ use storage::{BatchBytes, RETRY_AFTER, Read, RecoveredPartition, Reserve, StageE
 use tokio::sync::Notify;
 use tokio::time::sleep;
 
-use super::member::{AtHand, Member, Report, Shipment, Step};
+use super::member::{AtHand, Member, Report, Shipment, Step, split};
 use super::{NotLed, Partition, ReadRefusal, Role, Shard, partition};
 
-/// The longest that a follower hears of a tail later than with the next batch.
+/// The longest that followers hear of a tail later than it has moved.
 const TAIL_DELAY: Duration = Duration::from_millis(5);
 /// All partitions together may hold one of so many parts of the journal for what is not committed.
 const UNCOMMITTED_PART: u64 = 4;
@@ -35,6 +37,8 @@ const UNCOMMITTED_PART: u64 = 4;
 const UNCOMMITTED_BYTES_MAX: u64 = 8 << 20;
 /// Read at a time for a replica that lacks batches.
 const SHIPMENT_BYTES: usize = 1 << 20;
+/// The most entries without a batch that a word leads to: a promise, a cut or an accept, a trim.
+const BARE_ENTRIES_MAX: usize = 3;
 
 /// A message from a replica of a partition to another one.
 #[derive(Debug, Clone)]
@@ -48,28 +52,39 @@ pub struct Letter {
 /// Its content.
 #[derive(Debug, Clone)]
 pub enum Message {
-    /// A message that claims nothing of its sender's disk; of an append, with the bytes of the batches, which are checked.
+    /// A message that claims nothing of its sender's disk; of an append, with the bytes of the batches. Whoever delivers it has
+    /// checked these, and that the facts are those of their headers.
     Prompt(Prompt, Vec<Bytes>),
     /// A message whose sender has made durable what it claims.
     Sworn(Sworn),
+}
+
+/// Something that a replica is told.
+#[derive(Debug, Clone)]
+enum Word {
+    Assign(Assignment),
+    Doubt(NodeId),
+    Certain(NodeId),
+    Link(NodeId),
+    Message(NodeId, Message),
 }
 
 /// Letters, and work that is left for later, of all replicas of a shard.
 pub(super) struct Replication {
     /// The bytes of all partitions that are not committed.
     room: RefCell<UncommittedRoom>,
+    /// Words that wait for room in the journal, in the order in which they came for each partition. Who sends letters bounds
+    /// them.
+    deferred: RefCell<BTreeMap<PartitionId, VecDeque<Word>>>,
     outgoing: RefCell<Vec<(NodeId, Letter)>>,
     reports: RefCell<Vec<(PartitionId, Report)>>,
     /// There are letters or reports.
     news: Notify,
     /// Messages that are true once the frames before this one are durable; the receiver may be this node.
     sworn: RefCell<VecDeque<(u64, NodeId, PartitionId, Sworn)>>,
-    /// Replicas whose steps wait for room, and what came for them meanwhile.
-    stalled: RefCell<BTreeSet<PartitionId>>,
-    deferred: RefCell<VecDeque<(NodeId, Letter)>>,
-    /// Leaders with batches that their followers were not sent.
+    /// Leaders with entries that their followers were not sent.
     unsent: RefCell<BTreeSet<PartitionId>>,
-    /// Leaders whose followers do not know the tail.
+    /// Leaders with followers that do not know the tail.
     moved: RefCell<BTreeSet<PartitionId>>,
     tails: Notify,
     shipments: RefCell<VecDeque<(u64, PartitionId, Shipment)>>,
@@ -84,12 +99,11 @@ impl Replication {
         let room = UncommittedRoom::new(bytes_max / UNCOMMITTED_PART, UNCOMMITTED_BYTES_MAX);
         Replication {
             room: RefCell::new(room),
+            deferred: RefCell::default(),
             outgoing: RefCell::default(),
             reports: RefCell::default(),
             news: Notify::new(),
             sworn: RefCell::default(),
-            stalled: RefCell::default(),
-            deferred: RefCell::default(),
             unsent: RefCell::default(),
             moved: RefCell::default(),
             tails: Notify::new(),
@@ -112,13 +126,19 @@ impl Replication {
     pub(super) fn forget(&self, id: PartitionId) {
         let held = self.room.borrow().held_by(id);
         self.give_back_room(id, held);
-        self.stalled.borrow_mut().remove(&id);
+        self.deferred.borrow_mut().remove(&id);
     }
 
     fn give_back_room(&self, id: PartitionId, bytes: u64) {
         if bytes > 0 {
             self.room.borrow_mut().give_back(id, bytes);
         }
+    }
+
+    /// Says whether words for a replica wait for room.
+    #[cfg(test)]
+    pub(super) fn defers(&self, id: PartitionId) -> bool {
+        self.deferred.borrow().contains_key(&id)
     }
 }
 
@@ -147,9 +167,9 @@ impl Shard {
             "replica and store have recovered the same log"
         );
         store.commit_to(id, replica.tail());
+        drop(store);
         let role = Role::Member(Box::new(Member::new(replica)));
         let partition = Partition::in_role(role, topic);
-        drop(store);
         self.partitions.borrow_mut().insert(id, Box::new(partition));
         Ok(())
     }
@@ -165,8 +185,7 @@ impl Shard {
     /// # Errors
     /// The partition is not here, or has no other replica.
     pub fn assign(&self, id: PartitionId, assignment: Assignment) -> Result<(), NotLed> {
-        let now = self.clock.monotonic();
-        self.with_member(id, |replica| replica.handle_assignment(now, assignment))
+        self.hear(id, Word::Assign(assignment))
     }
 
     /// Takes the metadata's word that a node's disk may have lost what it acknowledged for a partition.
@@ -174,8 +193,7 @@ impl Shard {
     /// # Errors
     /// As [`Shard::assign`].
     pub fn doubt(&self, id: PartitionId, node: NodeId) -> Result<(), NotLed> {
-        let now = self.clock.monotonic();
-        self.with_member(id, |replica| replica.handle_doubt(now, node))
+        self.hear(id, Word::Doubt(node))
     }
 
     /// Takes the metadata's word that a replica of a partition is certain again.
@@ -183,64 +201,25 @@ impl Shard {
     /// # Errors
     /// As [`Shard::assign`].
     pub fn certain(&self, id: PartitionId, node: NodeId) -> Result<(), NotLed> {
-        let now = self.clock.monotonic();
-        self.with_member(id, |replica| replica.handle_certain(now, node))
+        self.hear(id, Word::Certain(node))
     }
 
-    /// Begins anew with a node whose link was taken. Letters of before that are dropped by the caller.
+    /// Begins anew with a node whose link was taken: what it has sent before and waits here is dropped. Letters that come later over the
+    /// earlier link are the caller's to drop.
     pub fn handle_link(&self, peer: NodeId) {
-        let now = self.clock.monotonic();
+        let is_of_before = |word: &Word| matches!(word, Word::Message(from, _) if *from == peer);
+        for words in self.replication.deferred.borrow_mut().values_mut() {
+            words.retain(|word| !is_of_before(word));
+        }
         for id in self.partition_ids() {
             // It may be no replica, or gone.
-            let _ = self.with_member(id, |replica| replica.handle_link(now, peer));
+            let _ = self.hear(id, Word::Link(peer));
         }
-    }
-
-    /// Tells the replica of a partition something, and does what it wants done.
-    fn with_member(&self, id: PartitionId, tell: impl FnOnce(&mut Replica)) -> Result<(), NotLed> {
-        self.with_batches(id, &[], tell)
-    }
-
-    /// The same, with the batches of a message at hand.
-    fn with_batches(
-        &self,
-        id: PartitionId,
-        batches: &[Bytes],
-        tell: impl FnOnce(&mut Replica),
-    ) -> Result<(), NotLed> {
-        let mut partitions = self.partitions.borrow_mut();
-        let partition = partitions.get_mut(&id).ok_or(NotLed::UnknownPartition)?;
-        let Role::Member(member) = &mut partition.role else {
-            return Err(NotLed::NotLeader);
-        };
-        if member.is_given_up() {
-            return Ok(());
-        }
-        let led = member.led_epoch();
-        tell(&mut member.replica);
-        let is_over = led.is_some() && led != member.led_epoch();
-        self.carry_out(id, partition, AtHand::received(batches));
-        if is_over {
-            // The epoch that they believe in is.
-            partition.wake_readers();
-        }
-        drop(partitions);
-        self.append_committing();
-        Ok(())
     }
 
     /// Takes a letter of another node. One to a partition that is not here is dropped: who sent it begins anew with the next link.
     pub fn deliver(&self, from: NodeId, letter: Letter) {
-        if self.replication.stalled.borrow().contains(&letter.partition) {
-            return self.replication.deferred.borrow_mut().push_back((from, letter));
-        }
-        let (id, now) = (letter.partition, self.clock.monotonic());
-        let _ = match &letter.message {
-            Message::Prompt(prompt, batches) => {
-                self.with_batches(id, batches, |replica| replica.handle_prompt(now, from, prompt))
-            }
-            Message::Sworn(sworn) => self.with_member(id, |replica| replica.handle_sworn(now, from, sworn)),
-        };
+        let _ = self.hear(letter.partition, Word::Message(from, letter.message));
     }
 
     /// Takes the letters to other nodes, in the order in which they have to be sent to each.
@@ -258,62 +237,180 @@ impl Shard {
         self.replication.news.notified().await;
     }
 
-    /// Does what the replica of a partition wants done, as far as there is room.
-    pub(super) fn carry_out(&self, id: PartitionId, partition: &mut Partition, at_hand: AtHand) {
-        let Role::Member(member) = &mut partition.role else {
-            return;
+    /// Tells a replica a word, or has the word wait for room and for those before it.
+    fn hear(&self, id: PartitionId, word: Word) -> Result<(), NotLed> {
+        let left = match self.replication.deferred.borrow().contains_key(&id) {
+            true => Some(word),
+            false => self.tell(id, word)?,
         };
-        if member.take_actions(at_hand) {
-            self.replication.unsent.borrow_mut().insert(id);
-            self.flushing.want();
+        if let Some(word) = left {
+            let mut deferred = self.replication.deferred.borrow_mut();
+            deferred.entry(id).or_default().push_back(word);
         }
-        let is_done = self.take_steps(id, partition);
-        let mut stalled = self.replication.stalled.borrow_mut();
-        match is_done {
-            true => stalled.remove(&id),
-            false => stalled.insert(id),
-        };
+        self.release_sworn();
+        self.append_committing();
+        Ok(())
     }
 
-    /// Takes one step after the other; `false` if the journal has no room for the next one.
-    fn take_steps(&self, id: PartitionId, partition: &mut Partition) -> bool {
+    /// Goes on with the words that waited for room in the journal.
+    pub(super) fn hear_deferred(&self) {
+        let waiting: Vec<PartitionId> = self.replication.deferred.borrow().keys().copied().collect();
+        for id in waiting {
+            // The place is kept meanwhile: what comes has to queue.
+            let take = || self.replication.deferred.borrow_mut().get_mut(&id)?.pop_front();
+            while let Some(word) = take() {
+                // The partition may have been given up.
+                if let Ok(Some(word)) = self.tell(id, word) {
+                    let mut deferred = self.replication.deferred.borrow_mut();
+                    deferred.entry(id).or_default().push_front(word);
+                    break;
+                }
+            }
+            let mut deferred = self.replication.deferred.borrow_mut();
+            if deferred.get(&id).is_some_and(VecDeque::is_empty) {
+                deferred.remove(&id);
+            }
+        }
+    }
+
+    /// Tells a replica a word, and does what it wants done. Gives back what there is no room for.
+    fn tell(&self, id: PartitionId, word: Word) -> Result<Option<Word>, NotLed> {
+        let mut partitions = self.partitions.borrow_mut();
+        let partition = partitions.get_mut(&id).ok_or(NotLed::UnknownPartition)?;
+        let Role::Member(member) = &mut partition.role else {
+            return Err(NotLed::NotLeader);
+        };
+        if member.is_given_up() {
+            return Ok(None);
+        }
+        let (word, left) = match self.part_with_room(word) {
+            Ok(parts) => parts,
+            Err(word) => {
+                self.layout.want_room();
+                self.background.notify_one();
+                return Ok(Some(word));
+            }
+        };
+        let (now, led) = (self.clock.monotonic(), member.led_epoch());
+        let may_end = !matches!(word, Word::Certain(_) | Word::Message(_, Message::Sworn(_)));
+        let leader = member.replica.leader().filter(|_| may_end);
+        let remembered = leader.map(|leader| leader.producers().clone());
+        let mut at_hand = VecDeque::new();
+        let replica = &mut member.replica;
+        match word {
+            Word::Assign(assignment) => replica.handle_assignment(now, assignment),
+            Word::Doubt(node) => replica.handle_doubt(now, node),
+            Word::Certain(node) => replica.handle_certain(now, node),
+            Word::Link(peer) => {
+                replica.handle_link(now, peer);
+                member.drop_held(peer);
+            }
+            Word::Message(from, Message::Sworn(sworn)) => replica.handle_sworn(now, from, &sworn),
+            Word::Message(from, Message::Prompt(prompt, batches)) => {
+                replica.handle_prompt(now, from, &prompt);
+                at_hand = split(&batches);
+            }
+        }
+        if led != member.led_epoch() {
+            // The producers of the epoch that is over are counted no more, those of the one that begins are.
+            if let Some(remembered) = remembered {
+                self.producer_room.note_gone(&remembered);
+            }
+            if let Some(leader) = member.replica.leader_mut() {
+                self.producer_room.note(0, leader);
+            }
+        }
+        self.carry_out(id, partition, AtHand::Received(at_hand));
+        if led.is_some() && led != partition.role.led_epoch() {
+            // The epoch that they believe in is over.
+            partition.wake_readers();
+        }
+        Ok(left)
+    }
+
+    /// Parts a word into what the journal has room for and what it has not: batches may be taken one by one. Gives the word back if
+    /// there is no room for any of it.
+    fn part_with_room(&self, word: Word) -> Result<(Word, Option<Word>), Word> {
+        let store = self.store.borrow();
+        let bare = [0; BARE_ENTRIES_MAX];
+        let Word::Message(from, Message::Prompt(Prompt::Append { .. }, _)) = &word else {
+            return match store.has_room(bare, Reserve::UseHalf) {
+                true => Ok((word, None)),
+                false => Err(word),
+            };
+        };
+        let from = *from;
+        let has_room = |batches: &[Bytes]| {
+            let payloads = batches.iter().map(Bytes::len).chain(bare);
+            store.has_room(payloads, Reserve::Keep)
+        };
+        let Word::Message(_, Message::Prompt(prompt, batches)) = word else {
+            unreachable!("it was looked at above")
+        };
+        let mut batches: Vec<Bytes> = split(&batches).into_iter().map(|(_, batch)| batch).collect();
+        let mut count = batches.len();
+        while count > 0 && !has_room(&batches[..count]) {
+            count /= 2;
+        }
+        if count == batches.len() {
+            let whole = Message::Prompt(prompt, batches);
+            return Ok((Word::Message(from, whole), None));
+        }
+        if count == 0 {
+            return Err(Word::Message(from, Message::Prompt(prompt, batches)));
+        }
+        let Prompt::Append {
+            epoch,
+            writer_before,
+            batches: mut facts,
+        } = prompt
+        else {
+            unreachable!("it was looked at above")
+        };
+        let (left, left_facts) = (batches.split_off(count), facts.split_off(count));
+        let before_left = facts.last().map_or(writer_before, |last| last.epoch);
+        let append = |writer_before, facts, batches| {
+            let prompt = Prompt::Append {
+                epoch,
+                writer_before,
+                batches: facts,
+            };
+            Word::Message(from, Message::Prompt(prompt, batches))
+        };
+        let first = append(writer_before, facts, batches);
+        Ok((first, Some(append(before_left, left_facts, left))))
+    }
+
+    /// Does what the replica of a partition wants done.
+    pub(super) fn carry_out(&self, id: PartitionId, partition: &mut Partition, mut at_hand: AtHand) {
         loop {
             let Role::Member(member) = &mut partition.role else {
-                return true;
+                return;
             };
-            if member.is_given_up() {
-                return true;
-            }
-            let Some(step) = member.next_step() else { break };
+            let Some(step) = member.next_step(&mut at_hand) else {
+                break;
+            };
             match step {
-                Step::Stage(entry, batch) => match self.stage_entry(id, &entry, &batch) {
-                    Ok(()) if matches!(entry, Persist::Base(_)) => {
+                Step::Stage(entry, batch) => {
+                    if let Err(error) = self.stage_entry(id, &entry, &batch) {
+                        tracing::error!(partition = %id, %error, "a replica is given up until the next start");
+                        member.give_up();
+                        return;
+                    }
+                    if matches!(entry, Persist::Base(_)) {
                         member.note_base();
                         self.replication.base_is_unsaved.set(true);
                     }
-                    Ok(()) => {}
-                    Err(StageError::Full) => {
-                        member.put_back(Step::Stage(entry, batch));
-                        self.layout.want_room();
-                        self.background.notify_one();
-                        return false;
-                    }
-                    Err(error) => {
-                        // The journal is dead, or the batch is larger than a file of it, which the leader's is not.
-                        tracing::error!(partition = %id, %error, "a replica is given up until the next start");
-                        member.give_up();
-                    }
-                },
+                }
                 Step::Send(to, prompt) => self.send(to, id, Message::Prompt(prompt, Vec::new())),
                 Step::Swear(to, sworn) if to != self.settings.node && member.unsaved_base().is_some() => {
                     member.hold(to, sworn);
                 }
-                Step::Swear(to, sworn) => self.swear(id, member, to, sworn),
+                Step::Swear(to, sworn) => self.swear(id, to, sworn),
                 Step::Ship(shipment) => self.ship_later(id, shipment),
                 Step::Lead(action) => {
-                    if matches!(action, leader::Action::Commit { .. }) {
-                        self.replication.moved.borrow_mut().insert(id);
-                        self.replication.tails.notify_one();
+                    if matches!(action, LeaderAction::Commit { .. }) {
+                        self.tell_tail_later(id);
                     }
                     partition.act_on(action);
                 }
@@ -324,18 +421,21 @@ impl Shard {
                 }
             }
         }
-        self.commit_member(id, partition);
-        true
+        self.settle(id, partition);
     }
 
-    /// Tells the store what is committed, and gives its room back.
-    fn commit_member(&self, id: PartitionId, partition: &mut Partition) {
+    /// After a replica's steps: tells the store what is committed, gives its room back, and has followers hear of what they lack.
+    fn settle(&self, id: PartitionId, partition: &mut Partition) {
         let Role::Member(member) = &mut partition.role else {
             return;
         };
         self.replication.give_back_room(id, member.settle());
-        if member.is_given_up() {
-            return;
+        if member.has_unsent() {
+            self.replication.unsent.borrow_mut().insert(id);
+            self.flushing.want();
+        }
+        if member.look_at_live() {
+            self.tell_tail_later(id);
         }
         let (mut store, replica) = (self.store.borrow_mut(), &member.replica);
         assert_eq!(
@@ -384,75 +484,38 @@ impl Shard {
         self.replication.news.notify_one();
     }
 
-    /// Sends a message, or tells this node's own replica, once everything that is staged now is durable.
-    fn swear(&self, id: PartitionId, member: &mut Member, to: NodeId, sworn: Sworn) {
-        let (before, is_durable) = {
-            let store = self.store.borrow();
-            let before = store.staged_before();
-            (before, before == 0 || store.is_durable(before - 1))
-        };
-        if !(is_durable || planted(Bug::SwornBeforeFlush)) {
-            return self
-                .replication
-                .sworn
-                .borrow_mut()
-                .push_back((before, to, id, sworn));
-        }
-        match to == self.settings.node {
-            true => {
-                member.replica.handle_sworn(self.clock.monotonic(), to, &sworn);
-                member.take_actions(AtHand::nothing());
-            }
-            false => self.send(to, id, Message::Sworn(sworn)),
-        }
+    /// Has a message sent, to another node's replica or this one's own, once everything that is staged now is durable.
+    fn swear(&self, id: PartitionId, to: NodeId, sworn: Sworn) {
+        let before = self.store.borrow().staged_before();
+        let mut waiting = self.replication.sworn.borrow_mut();
+        waiting.push_back((before, to, id, sworn));
     }
 
-    /// After a flush: sends what is true now.
+    /// Sends what has become true.
     pub(super) fn release_sworn(&self) {
-        if self.replication.base_is_unsaved.get() {
-            // Only what is durable is laid out, and now its entry may be.
-            self.layout.want_checkpoint();
-        }
-        loop {
-            let next = {
-                let store = self.store.borrow();
-                let mut sworn = self.replication.sworn.borrow_mut();
-                let is_true = |(before, ..): &(u64, _, _, _)| store.is_durable(before - 1);
-                match sworn.front().is_some_and(is_true) {
-                    true => sworn.pop_front(),
-                    false => None,
-                }
-            };
-            let Some((_, to, partition, sworn)) = next else {
-                return;
-            };
+        let take = || {
+            let (store, mut sworn) = (self.store.borrow(), self.replication.sworn.borrow_mut());
+            let (before, ..) = sworn.front()?;
+            let is_true = *before == 0 || store.is_durable(before - 1) || planted(Bug::SwornBeforeFlush);
+            is_true.then(|| sworn.pop_front())?
+        };
+        while let Some((_, to, partition, sworn)) = take() {
             let message = Message::Sworn(sworn);
             match to == self.settings.node {
-                true => self.deliver(to, Letter { partition, message }),
+                // It may be gone.
+                true => drop(self.hear(partition, Word::Message(to, message))),
                 false => self.send(to, partition, message),
             }
         }
     }
 
-    /// Goes on with replicas that waited for room in the journal, and with what has come for them.
-    pub(super) fn retry_stalled(&self) {
-        if self.replication.stalled.borrow().is_empty() {
-            return;
+    /// After a flush: sends what is true now, and has a checkpoint written that something waits for.
+    pub(super) fn note_flushed(&self) {
+        if self.replication.base_is_unsaved.get() {
+            // Its entry may be durable now.
+            self.store.borrow_mut().owe_checkpoint();
         }
-        let stalled = self.replication.stalled.borrow().clone();
-        for id in stalled {
-            let mut partitions = self.partitions.borrow_mut();
-            match partitions.get_mut(&id) {
-                Some(partition) => self.carry_out(id, partition, AtHand::nothing()),
-                None => {
-                    self.replication.stalled.borrow_mut().remove(&id);
-                }
-            }
-        }
-        let deferred = take(&mut *self.replication.deferred.borrow_mut());
-        for (from, letter) in deferred {
-            self.deliver(from, letter);
-        }
+        self.release_sworn();
     }
 
     /// Sends live followers the entries of their leaders, all of which are in frames that are flushed now or next.
@@ -463,14 +526,15 @@ impl Shard {
         let unsent = take(&mut *self.replication.unsent.borrow_mut());
         let mut partitions = self.partitions.borrow_mut();
         for id in unsent {
-            let Some(partition) = partitions.get_mut(&id) else {
-                continue;
-            };
-            let Role::Member(member) = &mut partition.role else {
+            let Some(Role::Member(member)) = partitions.get_mut(&id).map(|partition| &mut partition.role)
+            else {
                 continue;
             };
             for prompt in member.take_unsent() {
-                let batches = self.bytes_of(id, &prompt);
+                // Given up again before it was sent: who is sent the trim finds that it lacks something.
+                let Some(batches) = self.unflushed_batches(id, &prompt) else {
+                    continue;
+                };
                 for to in member.replica.live_followers() {
                     self.send(to, id, Message::Prompt(prompt.clone(), batches.clone()));
                 }
@@ -478,22 +542,26 @@ impl Shard {
         }
     }
 
-    /// The batches of an append that is not flushed yet.
-    fn bytes_of(&self, id: PartitionId, prompt: &Prompt) -> Vec<Bytes> {
+    /// The bytes of an append that is not flushed yet; none if some of it was given up.
+    fn unflushed_batches(&self, id: PartitionId, prompt: &Prompt) -> Option<Vec<Bytes>> {
         let Prompt::Append { batches, .. } = prompt else {
-            return Vec::new();
+            return Some(Vec::new());
         };
-        let (Some(first), Some(last)) = (batches.first(), batches.last()) else {
-            return Vec::new();
-        };
+        let (first, last) = (batches.first()?, batches.last()?);
         let mut store = self.store.borrow_mut();
         match store.read(id, first.first_offset, last.next_offset(), usize::MAX) {
-            Ok(Read::Ready(bytes)) => bytes,
-            _ => panic!("batches stay in memory until they are flushed"),
+            Ok(Read::Ready(bytes)) => Some(bytes),
+            Ok(_) => panic!("batches stay in memory until they are flushed"),
+            Err(_) => None,
         }
     }
 
-    /// Tells followers of the tails that have moved, a moment later: most hear of them with a batch before that.
+    fn tell_tail_later(&self, id: PartitionId) {
+        self.replication.moved.borrow_mut().insert(id);
+        self.replication.tails.notify_one();
+    }
+
+    /// Tells followers of tails that have moved, a moment later: several moves make one letter.
     async fn tell_tails(self: Rc<Self>) {
         loop {
             self.replication.tails.notified().await;
@@ -540,8 +608,8 @@ impl Shard {
             if let Err(error) = self.ship(id, &shipment).await {
                 tracing::warn!(partition = %id, to = shipment.to.0, %error, "a replica could not be sent what it lacks");
                 sleep(RETRY_AFTER).await;
-                let now = self.clock.monotonic();
-                let _ = self.with_member(id, |replica| replica.handle_link(now, shipment.to));
+                // It may be gone.
+                let _ = self.hear(id, Word::Link(shipment.to));
             }
         }
     }
@@ -550,25 +618,41 @@ impl Shard {
         let (first, until) = (shipment.first, shipment.next_offset);
         let found = self.read_batches(id, first, until, SHIPMENT_BYTES).await;
         let bytes = match found {
-            // It was given up or cut off meanwhile: whoever asked for it compares again.
-            Err(ReadRefusal::OutOfRange { .. } | ReadRefusal::UnknownPartition) => return Ok(()),
+            Err(ReadRefusal::UnknownPartition) => return Ok(()),
+            // The beginning was given up meanwhile: the two compare again.
+            Err(ReadRefusal::OutOfRange { .. }) => Vec::new(),
             found => found?,
         };
         let batches = bytes
             .iter()
             .flat_map(|bytes| record::batches(bytes).map_while(Result::ok));
         let batches: Vec<_> = batches.map(|(header, _)| BatchFacts::of(&header)).collect();
-        let Some(end) = batches.last().map(BatchFacts::next_offset) else {
-            return Ok(());
-        };
-        let prompt = Prompt::Append {
-            epoch: shipment.epoch,
-            writer_before: shipment.writer_before,
-            batches,
-        };
-        self.send(shipment.to, id, Message::Prompt(prompt, bytes));
-        let _ = self.with_member(id, |replica| replica.handle_shipped(shipment.to, end));
+        let end = batches.last().map_or(first, BatchFacts::next_offset);
+        if !batches.is_empty() {
+            let prompt = Prompt::Append {
+                epoch: shipment.epoch,
+                writer_before: shipment.writer_before,
+                batches,
+            };
+            self.send(shipment.to, id, Message::Prompt(prompt, bytes));
+        }
+        self.shipped(id, shipment, end);
         Ok(())
+    }
+
+    /// Goes on with a replica that was sent something in the epoch that is led here still.
+    fn shipped(&self, id: PartitionId, shipment: &Shipment, end: record::Offset) {
+        let mut partitions = self.partitions.borrow_mut();
+        let Some(partition) = partitions.get_mut(&id) else {
+            return;
+        };
+        if let Role::Member(member) = &mut partition.role
+            && member.led_epoch() == Some(shipment.epoch)
+            && !member.is_given_up()
+        {
+            member.replica.handle_shipped(shipment.to, end);
+            self.carry_out(id, partition, AtHand::Received(VecDeque::new()));
+        }
     }
 
     /// The bases that the checkpoint which is begun now will have the history of.
@@ -590,41 +674,40 @@ impl Shard {
     pub(super) fn note_saved(&self, saved: Vec<(PartitionId, u64)>) {
         let mut partitions = self.partitions.borrow_mut();
         for (id, bases) in saved {
-            let Some(partition) = partitions.get_mut(&id) else {
-                continue;
-            };
-            let Role::Member(member) = &mut partition.role else {
+            let Some(Role::Member(member)) = partitions.get_mut(&id).map(|partition| &mut partition.role)
+            else {
                 continue;
             };
             for (to, sworn) in member.note_saved(bases) {
-                self.swear(id, member, to, sworn);
+                self.swear(id, to, sworn);
             }
         }
         drop(partitions);
         let is_unsaved = !self.unsaved_bases().is_empty();
         self.replication.base_is_unsaved.set(is_unsaved);
+        self.release_sworn();
     }
 }
 
-/// The replica that recovery found. Where its log was made to begin anew since the last checkpoint, the history of what was before is
-/// lost; whatever was sworn about it was held back until then.
-fn stored(found: &RecoveredPartition) -> Result<Stored, protocol::RecoverError> {
+/// The replica that recovery found. Where its log has begun anew since the last checkpoint, the history of what was before is lost;
+/// whatever was sworn about it was held back until then.
+fn stored(recovered: &RecoveredPartition) -> Result<Stored, protocol::RecoverError> {
     let mut vows = Vows {
-        promised: found.promised,
-        accepted: found.accepted,
+        promised: recovered.promised,
+        accepted: recovered.accepted,
     };
-    let mut snapshot: &[u8] = &found.state;
-    if found.begun_anew && !snapshot.is_empty() {
+    let mut snapshot: &[u8] = &recovered.state;
+    if recovered.begun_anew && !snapshot.is_empty() {
         let kept = History::vows_in(snapshot)?;
         vows.promised = vows.promised.max(kept.promised);
         vows.accepted = vows.accepted.max(kept.accepted);
         snapshot = &[];
     }
     let found = Found {
-        log_start: found.log_start,
-        next_offset: found.next,
+        log_start: recovered.log_start,
+        next_offset: recovered.next,
         snapshot,
-        batches: &found.replay,
+        batches: &recovered.replay,
     };
     Stored::found(&found, vows)
 }

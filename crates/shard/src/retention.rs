@@ -96,10 +96,6 @@ impl Shard {
         }
         let first = leader.log_start();
         let log_start = leader.check_trim(first_kept).map_err(AppendRefusal::Trim)?;
-        if partition.role.is_stalled() {
-            let why = self.why_journal_is_full();
-            return Err(AppendRefusal::JournalFull { why });
-        }
         let end = leader.next_offset();
         let staged = self.store.borrow_mut().trim(id, log_start);
         let frame = staged.map_err(|error| AppendRefusal::of(error, || self.why_journal_is_full()))?;

@@ -76,9 +76,9 @@ impl Role {
         }
     }
 
-    /// Says that an append has to wait until there is room for what comes before it.
-    pub(crate) fn is_stalled(&self) -> bool {
-        matches!(self, Role::Member(member) if member.is_stalled())
+    /// The epoch that is led here, if one is.
+    pub(crate) fn led_epoch(&self) -> Option<Epoch> {
+        self.leader().ok().map(Leader::epoch)
     }
 
     /// Numbers a batch. Changes nothing.
@@ -148,7 +148,7 @@ impl Role {
     pub(crate) fn snapshot(&self, now: Duration) -> (Offset, Bytes) {
         match self {
             Role::Lone(leader) => leader.snapshot_history(now),
-            Role::Member(member) => member.snapshot(now),
+            Role::Member(member) => member.replica.snapshot(now),
         }
     }
 }

@@ -14,6 +14,8 @@ use record::PartitionId;
 /// A partition holds at most one of so many parts of the bytes that stay free. With so many, one partition alone gets a ninth of
 /// the room.
 const FREE_PARTS: u64 = 8;
+/// A partition that holds nothing may take a batch of one of so many parts: batches are of any size.
+const FREE_PARTS_OF_FIRST: u64 = 2;
 
 /// See the module. All sizes are bytes of batches.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -38,7 +40,7 @@ impl UncommittedRoom {
     }
 
     /// Says whether a partition may take a batch of so many bytes now. If not, the append waits until some of the partition's
-    /// batches are committed. Where nobody holds anything, a batch may be of any size.
+    /// batches are committed. The first batch of a partition may be larger, and of any size where nobody holds anything.
     #[must_use]
     pub fn has_room(&self, partition: PartitionId, batch_bytes: u64) -> bool {
         if self.bytes == 0 {
@@ -47,8 +49,12 @@ impl UncommittedRoom {
         let Some(free) = self.bytes_max.checked_sub(self.bytes + batch_bytes) else {
             return false;
         };
-        let held = self.held_by(partition) + batch_bytes;
-        planted(Bug::OnePartitionTakesAll) || held <= self.partition_bytes_max.min(free / FREE_PARTS)
+        let held = self.held_by(partition);
+        let most = match held {
+            0 => free / FREE_PARTS_OF_FIRST,
+            _ => self.partition_bytes_max.min(free / FREE_PARTS),
+        };
+        planted(Bug::OnePartitionTakesAll) || held + batch_bytes <= most
     }
 
     /// Counts a batch that was appended.

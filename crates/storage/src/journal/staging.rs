@@ -69,6 +69,15 @@ impl Journal {
         Ok(staged)
     }
 
+    /// Says whether entries with payloads of these lengths can all be staged now, in one frame or in several.
+    pub(crate) fn has_room(&self, payloads: impl IntoIterator<Item = usize>, reserve: Reserve) -> bool {
+        let alone = |payload| round_up_to_block(FRAME_HEADER_BYTES + ENTRY_HEADER_BYTES + payload) as u64;
+        let filled = round_up_to_block(self.slab.filled()) as u64;
+        // In one frame they might all go to the next file; in frames of their own, each has blocks of its own.
+        let together = filled + payloads.into_iter().map(alone).sum::<u64>();
+        together <= self.files.frame_bytes_max(reserve) && self.files.has_place(together, reserve)
+    }
+
     /// The bytes of a payload staged in the frame being built, to patch offsets and times before anyone sees them.
     pub(crate) fn staged_mut(&mut self, staged: Staged, length: usize) -> &mut [u8] {
         assert!(

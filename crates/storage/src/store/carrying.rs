@@ -53,6 +53,7 @@ fn place(batch: &TailBatch) -> Staged {
 impl Store {
     /// The partitions whose suffixes are to be carried so that a round can go beyond `bound`, where the first batch stands that is
     /// not committed, up to `end`; and how far it can go then. Only while the journal is half full: most batches are committed soon.
+    /// Nor where what is not committed is half of what is in it: carried, it would take what it frees, again and again.
     pub(super) fn to_carry(&self, bound: u64, end: u64) -> (Vec<PartitionId>, u64) {
         let (occupied, most) = self.journal.occupied_bytes();
         if bound >= end || occupied <= most / 2 {
@@ -60,8 +61,9 @@ impl Store {
         }
         let waiting = self.layout.unlaid().filter_map(|id| self.partitions.get(id));
         let holding = waiting.filter_map(|log| Some((log, log.uncommitted().next()?.frame)));
-        let (mut carried, mut end) = (Vec::new(), end);
+        let (mut carried, mut end, mut uncommitted_bytes) = (Vec::new(), end, 0);
         for (log, frame) in holding {
+            uncommitted_bytes += self.carried_bytes(log);
             if frame >= end {
                 continue;
             }
@@ -72,6 +74,9 @@ impl Store {
             }
         }
         carried.retain(|(_, frame)| *frame < end);
+        if uncommitted_bytes > occupied / 2 {
+            return (Vec::new(), end.min(bound));
+        }
         (carried.into_iter().map(|(id, _)| id).collect(), end)
     }
 

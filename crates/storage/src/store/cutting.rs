@@ -28,6 +28,17 @@ impl Store {
         log.committed = log.committed.max(tail.0);
     }
 
+    /// Says whether entries with payloads of these lengths can all be staged now; entries without batches have none.
+    pub fn has_room(&self, payloads: impl IntoIterator<Item = usize>, reserve: Reserve) -> bool {
+        self.journal.has_room(payloads, reserve)
+    }
+
+    /// Has a round begin and end with a checkpoint, even if there is nothing to lay out: something waits for it that is in the owner's
+    /// state alone.
+    pub fn owe_checkpoint(&mut self) {
+        self.compaction.note_owed(true);
+    }
+
     /// Cuts off everything from `first` on. Returns the frame of the entry: it holds when that frame is durable.
     ///
     /// # Errors

@@ -61,7 +61,8 @@ pub struct RecoveredPartition {
     pub replay: Vec<BatchHeader>,
     /// The greatest epoch that the journal promises to wait for, which `state` may reflect already.
     pub promised: Option<Epoch>,
-    /// The greatest epoch whose log the journal accepts, which `state` may reflect already.
+    /// The greatest epoch whose log the journal accepts, which `state` may reflect already: by an entry, or by a batch that was cut off
+    /// since. Those of `replay` accept theirs, too.
     pub accepted: Option<Epoch>,
 }
 
@@ -327,6 +328,11 @@ impl Replay {
         let (log, recovered) = self.log_of(id);
         log.cut(first, frame)?;
         recovered.next = header.first;
+        let cut = recovered
+            .replay
+            .iter()
+            .filter(|batch| batch.base_offset >= header.first);
+        recovered.accepted = recovered.accepted.max(cut.map(|batch| batch.leader_epoch).max());
         if !planted(Bug::CutBatchReplayed) {
             recovered.replay.retain(|batch| batch.base_offset < header.first);
         }
@@ -351,7 +357,8 @@ impl Replay {
         let segments = log.begin_at(first, frame);
         recovered.log_start = Offset(first);
         recovered.next = Offset(first);
-        recovered.replay.clear();
+        let given_up = recovered.replay.drain(..).map(|batch| batch.leader_epoch);
+        recovered.accepted = recovered.accepted.max(given_up.max());
         recovered.begun_anew = state_next < first;
         for segment in segments {
             let removal = Removal {

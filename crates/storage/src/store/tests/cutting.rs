@@ -254,6 +254,18 @@ pub(super) fn replay_a_cut() {
     assert_sound(&rig);
 }
 
+#[test]
+fn a_batch_that_is_cut_off_has_accepted_its_epoch() {
+    let mut rig = Rig::new();
+    rig.append(0, 10);
+    flush_only(&mut rig);
+    rig.store.cut(partition(0), Offset(0)).expect("there is room");
+    flush_only(&mut rig);
+    let (_, recovered) = rig.restart();
+    let accepted = recovered.partitions.first().expect("it is there").accepted;
+    assert_eq!(accepted, Some(Epoch(5)));
+}
+
 /// A partition has no quorum for long, while another one fills the journal several times over. Returns how often files were used anew.
 fn outlast(config: StoreConfig, held: &[usize]) -> usize {
     let mut rig = Rig::on(SimulatedDisk::new(), config);
