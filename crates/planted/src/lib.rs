@@ -150,6 +150,8 @@ bugs! {
 
     // In `protocol`: replicas.
 
+    /// A replica that has not accepted the epoch takes all that it has for compared with its leader's log.
+    UncomparedCommitted,
     /// A promise is not read back at a start.
     PromiseForgotten,
     /// One promise too few seals an epoch.

@@ -69,6 +69,13 @@ enum Word {
     Message(NodeId, Message),
 }
 
+impl Word {
+    /// Says that it leads to no entry and is true whenever it is told. It makes room.
+    fn is_commit(&self) -> bool {
+        matches!(self, Word::Message(_, Message::Prompt(Prompt::Commit { .. }, _)))
+    }
+}
+
 /// Letters, and work that is left for later, of all replicas of a shard.
 pub(super) struct Replication {
     /// The bytes of all partitions that are not committed.
@@ -239,7 +246,8 @@ impl Shard {
 
     /// Tells a replica a word, or has the word wait for room and for those before it.
     fn hear(&self, id: PartitionId, word: Word) -> Result<(), NotLed> {
-        let left = match self.replication.deferred.borrow().contains_key(&id) {
+        let waits = self.replication.deferred.borrow().contains_key(&id) && !word.is_commit();
+        let left = match waits {
             true => Some(word),
             false => self.tell(id, word)?,
         };
@@ -325,6 +333,11 @@ impl Shard {
             // The epoch that they believe in is over.
             partition.wake_readers();
         }
+        if !self.replication.deferred.borrow().is_empty() {
+            // What is committed now may make room for what waits.
+            self.layout.want_room();
+            self.background.notify_one();
+        }
         Ok(left)
     }
 
@@ -332,6 +345,9 @@ impl Shard {
     /// there is no room for any of it.
     fn part_with_room(&self, word: Word) -> Result<(Word, Option<Word>), Word> {
         let store = self.store.borrow();
+        if word.is_commit() {
+            return Ok((word, None));
+        }
         let bare = [0; BARE_ENTRIES_MAX];
         let Word::Message(from, Message::Prompt(Prompt::Append { .. }, _)) = &word else {
             return match store.has_room(bare, Reserve::UseHalf) {
@@ -572,18 +588,18 @@ impl Shard {
                 let Some(Role::Member(member)) = partitions.get(&id).map(|partition| &partition.role) else {
                     continue;
                 };
-                let Some(leader) = member.replica.leader() else {
-                    continue;
-                };
-                let (epoch, tail) = (leader.epoch(), leader.tail());
                 for to in member.replica.live_followers() {
-                    self.send(
-                        to,
-                        id,
-                        Message::Prompt(Prompt::Commit { epoch, tail }, Vec::new()),
-                    );
+                    self.send_tail(id, member, to);
                 }
             }
+        }
+    }
+
+    fn send_tail(&self, id: PartitionId, member: &Member, to: NodeId) {
+        if let Some(leader) = member.replica.leader() {
+            let (epoch, tail) = (leader.epoch(), leader.tail());
+            let prompt = Prompt::Commit { epoch, tail };
+            self.send(to, id, Message::Prompt(prompt, Vec::new()));
         }
     }
 
@@ -650,6 +666,8 @@ impl Shard {
             && member.led_epoch() == Some(shipment.epoch)
             && !member.is_given_up()
         {
+            // It can lay out what is committed, and has room for more.
+            self.send_tail(id, member, shipment.to);
             member.replica.handle_shipped(shipment.to, end);
             self.carry_out(id, partition, AtHand::Received(VecDeque::new()));
         }

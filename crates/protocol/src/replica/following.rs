@@ -34,7 +34,10 @@ impl Following<'_> {
             Prompt::Compare { landmark, .. } if self.must_meet(landmark) => {
                 self.fence();
                 match self.log.meet(now, landmark, self.actions) {
-                    Ok(Met::At(next_offset)) => self.acknowledge(next_offset),
+                    Ok(Met::At(next_offset)) => {
+                        self.log.verify(self.epoch, next_offset);
+                        self.acknowledge(next_offset)
+                    }
                     Ok(Met::Not { ask }) => self.send(Prompt::Differs {
                         epoch: self.epoch,
                         at: ask,
@@ -119,6 +122,7 @@ impl Following<'_> {
             if !self.log.holds(batch) {
                 self.take(before, batch)?;
             }
+            self.log.verify(self.epoch, batch.next_offset());
             before = batch.epoch;
             held = Some(batch.next_offset());
         }
@@ -165,8 +169,10 @@ impl Following<'_> {
         self.acknowledge(self.log.next_offset())
     }
 
+    /// Of a log that is not accepted yet, only what was compared is the leader's. It is committed there, so it is here: a replica that
+    /// lacks much could not lay out what it is sent before.
     fn commit(&mut self, now: Duration, tail: Offset) -> Result<(), Refusal> {
-        if self.log.accepted() == self.epoch && self.log.commit(now, tail) {
+        if self.log.commit(now, tail.min(self.log.verified(self.epoch))) {
             let tail = self.log.tail();
             self.actions.push_back(Action::Committed { tail });
         }

@@ -134,6 +134,8 @@ pub(super) struct Log {
     covered: Offset,
     /// The batches at the tail and above.
     waiting: VecDeque<BatchFacts>,
+    /// The end of what is known to equal the log of this epoch's leader, whether the epoch is accepted or not.
+    verified: Option<(Epoch, Offset)>,
     limits: ProducerLimits,
 }
 
@@ -167,6 +169,7 @@ impl Log {
             history: Some(history),
             covered: stored.covered,
             waiting,
+            verified: None,
             limits,
         };
         log.commit(now, stored.log_start);
@@ -397,10 +400,27 @@ impl Log {
         history.epochs.cut_to(base.first);
         self.writers = Epochs::new();
         self.waiting.clear();
+        self.verified = None;
         (self.history, self.covered) = (Some(history), base.covered);
         (self.log_start, self.tail, self.next_offset) = (base.first, base.first, base.first);
         actions.push_back(Action::Persist(Persist::Base(base.clone())));
         Ok(Met::At(base.first))
+    }
+
+    /// Takes note that this log equals that of the epoch's leader below `end`.
+    pub(super) fn verify(&mut self, epoch: Epoch, end: Offset) {
+        let known = self.verified.filter(|(of, _)| *of == epoch);
+        let end = known.map_or(end, |(_, known)| known.max(end));
+        self.verified = Some((epoch, end));
+    }
+
+    /// The end of what is here of the log of this epoch's leader, as far as that is known.
+    pub(super) fn verified(&self, epoch: Epoch) -> Offset {
+        match self.verified {
+            _ if self.accepted == epoch || planted(Bug::UncomparedCommitted) => self.next_offset,
+            Some((of, end)) if of == epoch => end,
+            _ => self.tail,
+        }
     }
 
     /// Takes note that everything below `tail` is committed, as far as it is here.
@@ -476,6 +496,9 @@ impl Log {
     fn forget_from(&mut self, first: Offset) {
         if first < self.next_offset {
             self.writers.cut_to(first);
+            if let Some((_, end)) = &mut self.verified {
+                *end = first.min(*end);
+            }
             while self
                 .waiting
                 .back()

@@ -61,6 +61,7 @@ bugs! {
     a_stale_landmark_that_cuts_is_caught StaleLandmarkCuts
     uncommitted_history_that_is_kept_is_caught UncommittedHistoryKept
     catching_up_without_an_accept_is_caught CaughtUpWithoutAccept
+    a_tail_of_what_was_not_compared_is_caught UncomparedCommitted
 }
 
 mistakes! {

@@ -156,7 +156,10 @@ impl Simulation {
                     self.world.tell_tail(node, true);
                 }
             }
-            _ => self.world.shipped_max = 1 + self.random.below(4),
+            _ => {
+                self.world.shipped_max = 1 + self.random.below(4);
+                self.world.tells_all = self.random.chance(50);
+            }
         }
     }
 

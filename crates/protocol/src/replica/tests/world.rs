@@ -10,7 +10,7 @@ use record::{Epoch, Offset};
 use super::bytes::as_bytes_and_back;
 use super::checker::{Checker, Opened};
 use crate::history::BatchFacts;
-use crate::leader::{self, Append, AppendError, Appended, Checked, NodeId};
+use crate::leader::{self, Append, AppendError, Appended, Checked, Leader, NodeId};
 use crate::producers::{Admission, ProducerId, ProducerLimits, Stamp};
 use crate::replica::{
     Action, Assignment, Configuration, Landmark, NO_EPOCH, Persist, Prompt, Refusal, Replica, RoleName,
@@ -110,6 +110,8 @@ pub(super) struct World {
     pub(super) mistake: Option<Mistake>,
     /// The most batches that are shipped in one message.
     pub(super) shipped_max: usize,
+    /// All nodes hear of the tail, whether their logs were compared or not.
+    pub(super) tells_all: bool,
     /// Says that messages go between nodes as the bytes of `crate::peer`.
     pub(super) goes_as_bytes: bool,
     /// The story so far, where somebody reads it.
@@ -140,6 +142,7 @@ impl World {
             checker: Checker::default(),
             mistake: None,
             shipped_max: 2,
+            tells_all: false,
             goes_as_bytes: false,
             story: None,
             batches: 0,
@@ -451,7 +454,7 @@ impl World {
         self.settle(to);
     }
 
-    /// Tells live followers how far the log is committed.
+    /// Tells live followers, or all nodes, how far the log is committed.
     pub(super) fn tell_tail(&mut self, node: usize, again: bool) {
         let Some(replica) = &self.nodes[node].replica else {
             return;
@@ -459,8 +462,11 @@ impl World {
         let Some((epoch, tail)) = replica.leader().map(|leader| (leader.epoch(), leader.tail())) else {
             return;
         };
-        let live: Vec<_> = replica.live_followers().map(index).collect();
-        for to in live {
+        let told: Vec<_> = match self.tells_all {
+            true => (0..self.nodes.len()).filter(|to| *to != node).collect(),
+            false => replica.live_followers().map(index).collect(),
+        };
+        for to in told {
             if again || self.nodes[node].told[to] < tail {
                 self.nodes[node].told[to] = tail;
                 self.post(node, to, Message::Prompt(Prompt::Commit { epoch, tail }));
@@ -552,6 +558,11 @@ impl World {
                     batches,
                 };
                 self.post(node, index(to), Message::Prompt(message));
+                if self.tells_all
+                    && let Some(tail) = self.replica(node).leader().map(Leader::tail)
+                {
+                    self.post(node, index(to), Message::Prompt(Prompt::Commit { epoch, tail }));
+                }
                 self.replica(node).handle_shipped(to, shipped);
             }
             Action::Leader(leader::Action::Commit { tail }) => {
