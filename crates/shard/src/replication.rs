@@ -712,7 +712,7 @@ impl Shard {
 fn stored(recovered: &RecoveredPartition) -> Result<Stored, protocol::RecoverError> {
     let mut vows = Vows {
         promised: recovered.promised,
-        accepted: recovered.accepted,
+        accepted: recovered.accepted.max(recovered.written),
     };
     let mut snapshot: &[u8] = &recovered.state;
     if recovered.begun_anew && !snapshot.is_empty() {

@@ -594,6 +594,7 @@ fn an_epoch_that_the_log_has_passed_is_refused_in_a_sentence() {
         replay: vec![BatchHeader::read(&batch).expect("it was just built")],
         promised: None,
         accepted: None,
+        written: None,
     };
     let append = Append {
         epoch: Epoch(3),

@@ -61,9 +61,10 @@ pub struct RecoveredPartition {
     pub replay: Vec<BatchHeader>,
     /// The greatest epoch that the journal promises to wait for, which `state` may reflect already.
     pub promised: Option<Epoch>,
-    /// The greatest epoch whose log the journal accepts, which `state` may reflect already: by an entry, or by a batch that was cut off
-    /// since. Those of `replay` accept theirs, too.
+    /// The greatest epoch whose log an entry of the journal accepts, which `state` may reflect already.
     pub accepted: Option<Epoch>,
+    /// The greatest epoch that wrote a batch in the journal, even if it was cut off since: the log here has been that epoch's, too.
+    pub written: Option<Epoch>,
 }
 
 impl RecoveredPartition {
@@ -77,6 +78,7 @@ impl RecoveredPartition {
             replay: Vec::new(),
             promised: None,
             accepted: None,
+            written: None,
         }
     }
 }
@@ -328,11 +330,6 @@ impl Replay {
         let (log, recovered) = self.log_of(id);
         log.cut(first, frame)?;
         recovered.next = header.first;
-        let cut = recovered
-            .replay
-            .iter()
-            .filter(|batch| batch.base_offset >= header.first);
-        recovered.accepted = recovered.accepted.max(cut.map(|batch| batch.leader_epoch).max());
         if !planted(Bug::CutBatchReplayed) {
             recovered.replay.retain(|batch| batch.base_offset < header.first);
         }
@@ -357,8 +354,7 @@ impl Replay {
         let segments = log.begin_at(first, frame);
         recovered.log_start = Offset(first);
         recovered.next = Offset(first);
-        let given_up = recovered.replay.drain(..).map(|batch| batch.leader_epoch);
-        recovered.accepted = recovered.accepted.max(given_up.max());
+        recovered.replay.clear();
         recovered.begun_anew = state_next < first;
         for segment in segments {
             let removal = Removal {
@@ -395,6 +391,7 @@ impl Replay {
         }
         let state_next = self.state_next.get(&id).copied().unwrap_or(0);
         let (log, recovered) = self.log_of(id);
+        recovered.written = recovered.written.max(Some(header.leader_epoch));
         if first != log.next {
             return Err(format!(
                 "{id} goes on at offset {first} where {} is expected",

@@ -255,15 +255,17 @@ pub(super) fn replay_a_cut() {
 }
 
 #[test]
-fn a_batch_that_is_cut_off_has_accepted_its_epoch() {
+fn the_epoch_of_a_batch_that_was_cut_off_is_told() {
     let mut rig = Rig::new();
     rig.append(0, 10);
+    let (_, kept) = rig.bounds(0);
+    rig.append(0, 10);
     flush_only(&mut rig);
-    rig.store.cut(partition(0), Offset(0)).expect("there is room");
+    rig.store.cut(partition(0), Offset(kept)).expect("there is room");
     flush_only(&mut rig);
     let (_, recovered) = rig.restart();
-    let accepted = recovered.partitions.first().expect("it is there").accepted;
-    assert_eq!(accepted, Some(Epoch(5)));
+    let found = recovered.partitions.first().expect("it is there");
+    assert_eq!((found.next, found.written), (Offset(kept), Some(Epoch(5))));
 }
 
 /// A partition has no quorum for long, while another one fills the journal several times over. Returns how often files were used anew.
