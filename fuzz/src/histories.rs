@@ -84,8 +84,8 @@ pub fn seeds() -> Vec<Vec<u8>> {
         history.replay(Duration::ZERO, batch).expect("in order");
         histories.push(history.clone());
     }
-    history.promised = Some(Epoch(7));
-    history.accepted = Some(Epoch(6));
+    history.vows.promised = Some(Epoch(7));
+    history.vows.accepted = Some(Epoch(6));
     history.unsettled = vec![
         Configuration {
             epoch: Epoch(3),
