@@ -27,7 +27,7 @@ use tokio::sync::Notify;
 use tokio::time::sleep;
 
 use super::member::{AtHand, Member, Report, Shipment, Step, split};
-use super::{NotLed, Partition, ReadRefusal, Role, Shard, partition};
+use super::{AppendRefusal, NotLed, Partition, ReadRefusal, Role, Shard, partition};
 
 /// The longest that followers hear of a tail later than it has moved.
 const TAIL_DELAY: Duration = Duration::from_millis(5);
@@ -279,6 +279,8 @@ impl Shard {
                 deferred.remove(&id);
             }
         }
+        // What was sworn may be true already.
+        self.release_sworn();
     }
 
     /// Tells a replica a word, and does what it wants done. Gives back what there is no room for.
@@ -345,56 +347,47 @@ impl Shard {
     /// there is no room for any of it.
     fn part_with_room(&self, word: Word) -> Result<(Word, Option<Word>), Word> {
         let store = self.store.borrow();
-        if word.is_commit() {
-            return Ok((word, None));
-        }
         let bare = [0; BARE_ENTRIES_MAX];
-        let Word::Message(from, Message::Prompt(Prompt::Append { .. }, _)) = &word else {
-            return match store.has_room(bare, Reserve::UseHalf) {
-                true => Ok((word, None)),
-                false => Err(word),
-            };
-        };
-        let from = *from;
-        let has_room = |batches: &[Bytes]| {
-            let payloads = batches.iter().map(Bytes::len).chain(bare);
-            store.has_room(payloads, Reserve::Keep)
-        };
-        let Word::Message(_, Message::Prompt(prompt, batches)) = word else {
-            unreachable!("it was looked at above")
-        };
-        let mut batches: Vec<Bytes> = split(&batches).into_iter().map(|(_, batch)| batch).collect();
-        let mut count = batches.len();
-        while count > 0 && !has_room(&batches[..count]) {
-            count /= 2;
+        match word {
+            Word::Message(
+                from,
+                Message::Prompt(
+                    Prompt::Append {
+                        epoch,
+                        writer_before,
+                        batches: mut facts,
+                    },
+                    bytes,
+                ),
+            ) => {
+                let append = |writer_before, batches, bytes| {
+                    let prompt = Prompt::Append {
+                        epoch,
+                        writer_before,
+                        batches,
+                    };
+                    Word::Message(from, Message::Prompt(prompt, bytes))
+                };
+                let mut bytes: Vec<Bytes> = split(&bytes).into_iter().map(|(_, batch)| batch).collect();
+                let has_room = |count: usize| {
+                    let payloads = bytes[..count].iter().map(Bytes::len).chain(bare);
+                    store.has_room(payloads, Reserve::Keep)
+                };
+                let mut count = bytes.len();
+                while count > 0 && !has_room(count) {
+                    count /= 2;
+                }
+                let (left, left_bytes) = (facts.split_off(count), bytes.split_off(count));
+                let before_left = facts.last().map_or(writer_before, |last| last.epoch);
+                let left = (!left.is_empty()).then(|| append(before_left, left, left_bytes));
+                match (count, left) {
+                    (0, Some(all)) => Err(all),
+                    (_, left) => Ok((append(writer_before, facts, bytes), left)),
+                }
+            }
+            word if word.is_commit() || store.has_room(bare, Reserve::UseHalf) => Ok((word, None)),
+            word => Err(word),
         }
-        if count == batches.len() {
-            let whole = Message::Prompt(prompt, batches);
-            return Ok((Word::Message(from, whole), None));
-        }
-        if count == 0 {
-            return Err(Word::Message(from, Message::Prompt(prompt, batches)));
-        }
-        let Prompt::Append {
-            epoch,
-            writer_before,
-            batches: mut facts,
-        } = prompt
-        else {
-            unreachable!("it was looked at above")
-        };
-        let (left, left_facts) = (batches.split_off(count), facts.split_off(count));
-        let before_left = facts.last().map_or(writer_before, |last| last.epoch);
-        let append = |writer_before, facts, batches| {
-            let prompt = Prompt::Append {
-                epoch,
-                writer_before,
-                batches: facts,
-            };
-            Word::Message(from, Message::Prompt(prompt, batches))
-        };
-        let first = append(writer_before, facts, batches);
-        Ok((first, Some(append(before_left, left_facts, left))))
     }
 
     /// Does what the replica of a partition wants done.
@@ -411,6 +404,8 @@ impl Shard {
                     if let Err(error) = self.stage_entry(id, &entry, &batch) {
                         tracing::error!(partition = %id, %error, "a replica is given up until the next start");
                         member.give_up();
+                        partition.refuse_waiting(&AppendRefusal::of(error, || self.why_journal_is_full()));
+                        partition.wake_readers();
                         return;
                     }
                     if matches!(entry, Persist::Base(_)) {

@@ -531,7 +531,7 @@ impl Cluster {
             }
             let mut did = false;
             for index in 0..NODES {
-                while self.nodes[index].heard < self.commands.len() {
+                while self.nodes[index].process.is_some() && self.nodes[index].heard < self.commands.len() {
                     self.hear(index);
                 }
                 let mut jobs = 0;
@@ -793,4 +793,21 @@ fn a_checkpoint_has_the_vows_that_were_made_after_its_snapshots() {
     }
     assert_eq!(promised(), Some(Epoch(1)));
     assert_eq!(with(Bug::VowOvertakesSnapshot, promised), Some(Epoch(0)));
+}
+
+#[test]
+fn a_lost_disk_is_filled_again_with_more_than_its_journal_holds() {
+    let mut cluster = Cluster::new(0);
+    cluster.settle();
+    cluster.lose_disk(2);
+    let mut bytes = 0;
+    while bytes < 2 * SMALL_JOURNAL.file_bytes * u64::try_from(SMALL_JOURNAL.files_max).expect("few") {
+        cluster.append(0, 0);
+        cluster.settle();
+        let appended = cluster.appended.last().expect("one");
+        assert!(appended.outcome.is_some(), "the two others are a quorum");
+        bytes += appended.value.len() as u64;
+    }
+    cluster.start(2);
+    assert_eq!(cluster.check(), Ok(()));
 }

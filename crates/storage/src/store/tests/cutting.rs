@@ -6,11 +6,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use platform::disk::{Disk, OperationKind, SimulatedDisk};
-use platform::random::Random;
+use platform::random::{Random, SeededRandom};
 use record::{BatchBuilder, Compression, Epoch, Offset, PartitionId};
 
 use super::adoption::{LARGE, VALUE_BYTES, adopted, roomy};
 use super::rig::{Rig, batch, config, partition, read, rolling, stage};
+use crate::Reserve;
 use crate::check::check;
 use crate::checksum::DirectoryId;
 use crate::inspect::{EntryListing, list_frames, stored_batches};
@@ -313,6 +314,31 @@ fn outlast(config: StoreConfig, held: &[usize]) -> usize {
             && operation.path.extension().is_some_and(|end| end == "journal")
     });
     headers.count()
+}
+
+/// Where there is said to be room, there is, in whatever frames the entries come.
+#[test]
+fn what_there_is_room_for_can_be_staged() {
+    let mut random = SeededRandom::new(7);
+    for _ in 0..200 {
+        let mut rig = Rig::new();
+        rig.store.open_partition(partition(0), rolling(partition(0)));
+        loop {
+            let lengths: Vec<usize> = (0..1 + random.below(8))
+                .map(|_| 100 + random.below(6_000) as usize)
+                .collect();
+            let batches: Vec<Bytes> = lengths.iter().map(|length| batch(1, *length, 0, 1)).collect();
+            if !rig.store.has_room(batches.iter().map(Bytes::len), Reserve::Keep) {
+                break;
+            }
+            for bytes in &batches {
+                stage(&mut rig.store, partition(0), bytes).expect("there was said to be room");
+            }
+            if random.chance(1, 2) {
+                flush_only(&mut rig);
+            }
+        }
+    }
 }
 
 fn append_copy_at_end(rig: &mut Rig, number: u8, value_bytes: usize) -> Bytes {
