@@ -8,7 +8,7 @@ use record::{Epoch, PartitionId, TopicId};
 use thiserror::Error;
 
 use super::topic_config::ConfigChange;
-use super::{ApplyError, COMMAND_BYTES_MAX, Command, Metadata, Plans, ReplicaSet};
+use super::{ApplyError, COMMAND_BYTES_MAX, Command, Home, Metadata, Plans, ReplicaSet};
 use crate::leader::NodeId;
 use crate::producers::ProducerId;
 
@@ -178,6 +178,20 @@ impl Metadata {
             client: plans.client,
         };
         self.counted(command, plans)
+    }
+
+    /// Plans that a node joins: with the id that it wants, or with the first above all that there were.
+    ///
+    /// # Errors
+    /// See [`PlanError`].
+    pub fn plan_join(&self, wanted: Option<NodeId>, home: &Home) -> Result<Command, PlanError> {
+        let last = |last: Option<&NodeId>| last.map_or(0, |node| node.0);
+        let highest = last(self.nodes.keys().next_back()).max(last(self.joined.keys().next_back()));
+        let free = NodeId(highest.saturating_add(1));
+        self.checked(Command::JoinNode {
+            node: wanted.unwrap_or(free),
+            home: home.clone(),
+        })
     }
 
     /// Plans that a topic is deleted.
