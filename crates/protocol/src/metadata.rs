@@ -35,7 +35,7 @@ pub use command::{Address, COMMAND_BYTES_MAX, Command, Home, ReplicaSet};
 pub(crate) use command::{read_home, write_home};
 pub use configs::{ConfigEdit, ConfigOperation, ConfigTarget, ConfigValue, ConfigWish};
 pub use image::ImageWriter;
-pub use log::{Growth, ImagePart, Replay, ReplayError, image_parts};
+pub use log::{Growth, ImagePart, Replay, ReplayError, command_of, image_parts};
 pub use memory::Plans;
 pub use plan::{NewTopic, PRODUCER_ID_BLOCK, PlanError, PlanLimits};
 pub use topic_config::{ConfigChange, ConfigEntry, ConfigError, ConfigSource, TopicConfig, TopicSettings};
@@ -127,6 +127,13 @@ impl Topic {
     #[must_use]
     pub fn partition_count(&self) -> i32 {
         i32::try_from(self.partitions.len()).expect("checked before partitions are created")
+    }
+
+    /// The nodes that hold a partition.
+    #[must_use]
+    pub fn replicas(&self, index: i32) -> Option<&ReplicaSet> {
+        let index = usize::try_from(index).ok()?;
+        self.partitions.get(index).map(|partition| &partition.replicas)
     }
 }
 

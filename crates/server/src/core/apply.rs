@@ -63,11 +63,14 @@ impl Core {
         if let Some((topic, first_index)) = grown {
             self.open_partitions(&topic, first_index, slices).await;
         }
-        let deleted = self.partitions_deleted_by(command);
+        let (deleted, forgotten) = self.partitions_deleted_by(command);
         self.metadata.borrow_mut().apply(command)?;
         match command {
             Command::CreateTopic { .. } | Command::CreatePartitions { .. } => self.open_coordinators(),
-            Command::DeleteTopic { .. } => self.delete_partitions(deleted, slices).await,
+            Command::DeleteTopic { .. } => {
+                self.delete_partitions(deleted, slices).await;
+                self.forget_partitions(forgotten, slices).await;
+            }
             Command::AllocateProducerIds { .. } => self.tell_next_producer_id(),
             Command::OpenEpoch {
                 partition,
@@ -82,15 +85,16 @@ impl Core {
                 }
             }
             // A node is told of its own start before it serves.
-            Command::FormatCluster { .. } | Command::StartNode { .. } => {}
+            Command::FormatCluster { .. } | Command::StartNode { .. } | Command::JoinNode { .. } => {}
         }
         Ok(())
     }
 
     /// Leads a partition of this core in the epoch that was opened.
     fn open_epoch(&self, id: PartitionId, epoch: Epoch, leader: NodeId) {
-        assert_eq!(leader, self.facts.node, "a replica set is this node alone");
-        if let Some(shard) = self.shards.get(&self.facts.shard_of(id)) {
+        if leader == self.facts.node
+            && let Some(shard) = self.shards.get(&self.facts.shard_of(id))
+        {
             shard
                 .open_epoch(id, epoch)
                 .expect("a partition that the image names is open in its shard");
@@ -126,34 +130,55 @@ impl Core {
         }
     }
 
-    fn partitions_deleted_by(&self, command: &Command) -> Vec<PartitionId> {
+    async fn forget_partitions(&self, partitions: Vec<PartitionId>, slices: &mut Slices) {
+        for id in partitions {
+            self.shard(self.facts.shard_of(id)).forget_elsewhere(id);
+            slices.did(1).await;
+        }
+    }
+
+    /// Those that are here, and those that this core knows to be elsewhere.
+    fn partitions_deleted_by(&self, command: &Command) -> (Vec<PartitionId>, Vec<PartitionId>) {
         let Command::DeleteTopic { id } = command else {
-            return Vec::new();
+            return Default::default();
         };
         self.with_metadata(|metadata| {
             metadata
                 .topic(*id)
-                .map_or_else(Vec::new, |topic| self.own_partitions(topic, 0))
+                .map_or_else(Default::default, |topic| self.sorted_partitions(topic, 0))
         })
     }
 
-    /// The partitions of a topic, from an index on, whose shard is here.
+    /// The partitions of a topic, from an index on, that this core holds.
     pub(crate) fn own_partitions(&self, topic: &Topic, first_index: i32) -> Vec<PartitionId> {
+        self.sorted_partitions(topic, first_index).0
+    }
+
+    /// The same, and those that it would hold if they were not on other nodes.
+    fn sorted_partitions(&self, topic: &Topic, first_index: i32) -> (Vec<PartitionId>, Vec<PartitionId>) {
         (first_index..topic.partition_count())
             .map(|index| PartitionId {
                 topic: topic.id,
                 index,
             })
             .filter(|id| self.shards.contains_key(&self.facts.shard_of(*id)))
-            .collect()
+            .partition(|id| {
+                let replicas = topic.replicas(id.index).expect("it is one of the topic's");
+                replicas.contains(&self.facts.node)
+            })
     }
 
     /// Opens the partitions that a topic is about to get. They begin with the first epoch.
     async fn open_partitions(&self, topic: &Topic, first_index: i32, slices: &mut Slices) {
         let settings = self.with_metadata(|metadata| topic_settings(metadata, topic));
-        for id in self.own_partitions(topic, first_index) {
+        let (own, others) = self.sorted_partitions(topic, first_index);
+        for id in own {
             self.open_partition(id, Epoch(0), settings)
                 .expect("a new partition contradicts nothing");
+            slices.did(1).await;
+        }
+        for id in others {
+            self.shard(self.facts.shard_of(id)).note_elsewhere(id);
             slices.did(1).await;
         }
     }
@@ -161,7 +186,11 @@ impl Core {
     /// At start: opens all partitions of a topic over what recovery found of them.
     fn open_all_partitions(&self, metadata: &Metadata, topic: &Topic) -> Result<(), String> {
         let settings = topic_settings(metadata, topic);
-        for id in self.own_partitions(topic, 0) {
+        let (own, others) = self.sorted_partitions(topic, 0);
+        for id in others {
+            self.shard(self.facts.shard_of(id)).note_elsewhere(id);
+        }
+        for id in own {
             let state = metadata
                 .partition(id)
                 .expect("a topic's partitions are in the metadata");
