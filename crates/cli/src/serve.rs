@@ -176,8 +176,12 @@ impl Greeting {
             Some(why) => format!("up, appends refused: {why}"),
         };
         let data = &self.data;
-        let peer = self.peer.map_or_else(String::new, |peer| format!("  peer   {peer}\n"));
-        format!("ropewalk {VERSION} is {state}\n  kafka  {kafka}\n  http   http://{http}\n{peer}  data   {data}\n")
+        let peer = self
+            .peer
+            .map_or_else(String::new, |peer| format!("  peer   {peer}\n"));
+        format!(
+            "ropewalk {VERSION} is {state}\n  kafka  {kafka}\n  http   http://{http}\n{peer}  data   {data}\n"
+        )
     }
 
     /// The same for whoever reads a JSON object a line.
@@ -251,6 +255,7 @@ mod tests {
             advertised: None,
             format: LogFormat::Json,
             refusal: Some("144 MiB free, disk.reserve_bytes is 256 MiB".to_owned()),
+            peer: None,
         };
         let text = greeting.facts(address(1), address(2));
         let expected = format!(

@@ -285,7 +285,8 @@ impl Core {
     }
 }
 
-fn there(topic: &Topic) -> TopicChange {
+/// A topic as coordinators are told of it.
+pub(crate) fn there(topic: &Topic) -> TopicChange {
     TopicChange::There {
         topic: Arc::clone(&topic.name),
         id: topic.id,

@@ -6,9 +6,11 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::future::join_all;
 use protocol::leader::NodeId;
 use protocol::metadata::{Command, Metadata, PlanError, Replay, ReplayError, command_of};
 use protocol::peer::{Decision, Entries, Message, Outcome, Proposal};
@@ -83,15 +85,10 @@ impl Following {
         self.proposals.borrow_mut().clear();
     }
 
-    /// The entries of a message that were not taken yet; then the next one is behind them.
-    fn take(&self, entries: Entries) -> Result<Vec<(Offset, Bytes)>, String> {
+    /// The entries of a message that were not taken yet; then the next one is behind them. Entries before them may be missing
+    /// ([`Following::misses_some`]).
+    fn take(&self, entries: Entries) -> Vec<(Offset, Bytes)> {
         let next = self.next.get();
-        if entries.first > next && next > Offset::ZERO {
-            return Err(format!(
-                "the metadata's log begins at {} on the node that has it, and this one has it up to {next}: start this node anew",
-                entries.first
-            ));
-        }
         let offsets = (entries.first.0..).map(Offset);
         let taken: Vec<_> = offsets
             .zip(entries.values)
@@ -99,7 +96,12 @@ impl Following {
             .collect();
         let end = taken.last().map(|(last, _)| Offset(last.0 + 1));
         self.next.set(end.unwrap_or(next.max(entries.first)));
-        Ok(taken)
+        taken
+    }
+
+    /// Says whether there were entries between those that were taken and these: the log was trimmed meanwhile, and begins with an image now.
+    fn misses_some(&self, entries: &Entries) -> bool {
+        entries.first > self.next.get()
     }
 }
 
@@ -156,7 +158,7 @@ impl Core {
             .borrow_mut()
             .take()
             .expect("a node starts once");
-        let mut replay = Replay::new(self.with_metadata(Metadata::clone));
+        let mut replay = self.empty_replay();
         // The image has this start once it has every entry before this one.
         let mut started_at = None;
         let mut proposing = None;
@@ -173,10 +175,10 @@ impl Core {
                 }
             };
             let are_last = entries.are_last;
-            for (at, value) in following.take(entries)? {
-                let taken = replay.take(at, &value);
-                taken.map_err(|error: ReplayError| format!("the metadata cannot be read: {error}"))?;
+            if following.misses_some(&entries) {
+                replay = self.empty_replay();
             }
+            take_all(&mut replay, following.take(entries))?;
             match started_at {
                 None if are_last && proposing.is_none() => {
                     let (core, start) = (self.clone(), start.clone());
@@ -187,9 +189,19 @@ impl Core {
             }
         }
         *following.arrivals.borrow_mut() = Some(arrivals);
+        let image = self.finish(replay)?;
+        following.applied.send_replace(Some(following.next.get()));
+        Ok(image)
+    }
+
+    fn empty_replay(&self) -> Replay {
+        let defaults = self.facts.config.topics.defaults.clone();
+        Replay::new(Metadata::new(defaults).of_node(self.facts.node))
+    }
+
+    fn finish(&self, replay: Replay) -> Result<Metadata, String> {
         let finished = replay.finish(self.facts.cluster);
         let (image, _) = finished.map_err(|error| format!("the metadata cannot be read: {error}"))?;
-        following.applied.send_replace(Some(following.next.get()));
         Ok(image)
     }
 
@@ -212,18 +224,36 @@ impl Core {
         let following = self.following();
         let arrivals = following.arrivals.borrow_mut().take();
         let mut arrivals = arrivals.expect("the node has started and follows once");
+        // Makes a later image, where entries were missing.
+        let mut replay = None;
         while let Some(entries) = arrivals.recv().await {
-            if let Err(error) = self.take_entries(entries).await {
+            if let Err(error) = self.take_entries(entries, &mut replay).await {
                 tracing::error!(%error, "this node does not follow the metadata any more");
                 return;
             }
         }
     }
 
-    async fn take_entries(&self, entries: Entries) -> Result<(), String> {
+    async fn take_entries(&self, entries: Entries, replay: &mut Option<Replay>) -> Result<(), String> {
         let following = self.following();
+        if following.misses_some(&entries) {
+            *replay = Some(self.empty_replay());
+        }
+        if let Some(mut whole) = replay.take() {
+            let are_last = entries.are_last;
+            take_all(&mut whole, following.take(entries))?;
+            match are_last {
+                true => self.install_everywhere(self.finish(whole)?).await?,
+                false => {
+                    *replay = Some(whole);
+                    return Ok(());
+                }
+            }
+            following.applied.send_replace(Some(following.next.get()));
+            return Ok(());
+        }
         let mut commands = Vec::new();
-        for (at, value) in following.take(entries)? {
+        for (at, value) in following.take(entries) {
             let command = command_of(&value);
             commands.extend(
                 command.map_err(|error| {
@@ -236,6 +266,18 @@ impl Core {
         told.map_err(|error| error.to_string())?;
         following.applied.send_replace(Some(following.next.get()));
         Ok(())
+    }
+
+    async fn install_everywhere(&self, image: Metadata) -> Result<(), String> {
+        tracing::info!("the metadata was followed too late, and is taken over as a whole");
+        let image = Arc::new(image);
+        let each = (0..self.facts.mailboxes.cores()).map(|core| {
+            let image = image.clone();
+            let install = move |core: Rc<Core>| async move { core.install(&image).await };
+            self.facts.mailboxes.carry_out(core, install)
+        });
+        let installed: Result<Vec<()>, _> = join_all(each).await.into_iter().collect();
+        installed.map(drop).map_err(|stopping| stopping.to_string())
     }
 
     /// Has the controller make commands, and waits until this node's image has them. One outcome for each, in order.
@@ -285,6 +327,12 @@ impl Core {
             Ok(Err(_)) | Err(_) => Err(ForwardError::NoAnswer),
         }
     }
+}
+
+fn take_all(replay: &mut Replay, entries: Vec<(Offset, Bytes)>) -> Result<(), String> {
+    let mut entries = entries.into_iter();
+    let taken = entries.try_for_each(|(at, value)| replay.take(at, &value));
+    taken.map_err(|error: ReplayError| format!("the metadata cannot be read: {error}"))
 }
 
 fn all_failed(commands: &[Command], error: &ForwardError) -> Vec<Changed> {

@@ -8,13 +8,14 @@
 
 use platform::slices::Slices;
 use protocol::ApplyError;
+use protocol::groups::TopicChange;
 use protocol::leader::NodeId;
 use protocol::metadata::{Command, Metadata, Topic, TopicSettings};
 use record::{Epoch, PartitionId, TopicId};
 use shard::Shard;
 
 use super::Core;
-use crate::groups::topic_settings;
+use crate::groups::{there, topic_settings};
 
 /// Partitions that are opened, given up or configured before others have their turn; a command counts like one of them.
 const PARTITIONS_IN_ONE_TURN: usize = 1_000;
@@ -56,6 +57,84 @@ impl Core {
         }
         self.tell_coordinators(&changes);
         outcomes
+    }
+
+    /// Takes a later image over while the node serves, for the commands between it and the present one are not known: opens, gives up
+    /// and configures what differs.
+    pub(crate) async fn install(&self, image: &Metadata) {
+        let mut slices = Slices::of_own(PARTITIONS_IN_ONE_TURN);
+        let before = self.with_metadata(Metadata::clone);
+        let mut changes = Vec::new();
+        for topic in image.topics() {
+            let known = before.topic(topic.id);
+            let first_index = known.map_or(0, Topic::partition_count);
+            self.open_later_partitions(image, topic, first_index, &mut slices)
+                .await;
+            if let Some(known) = known {
+                self.open_later_epochs((&before, known), (image, topic), &mut slices)
+                    .await;
+            }
+            if first_index < topic.partition_count() {
+                changes.push(there(topic));
+            }
+        }
+        self.metadata.borrow_mut().clone_from(image);
+        self.tell_next_producer_id();
+        for topic in before.topics() {
+            if image.topic(topic.id).is_some() {
+                self.configure_topic(topic.id, &mut slices).await;
+                continue;
+            }
+            let (own, others) = self.sorted_partitions(topic, 0);
+            self.delete_partitions(own, &mut slices).await;
+            self.forget_partitions(others, &mut slices).await;
+            changes.push(TopicChange::Gone { id: topic.id });
+        }
+        self.open_coordinators();
+        self.tell_coordinators(&changes);
+    }
+
+    /// Opens the partitions of a topic from an index on, in the epochs that an image has.
+    async fn open_later_partitions(
+        &self,
+        image: &Metadata,
+        topic: &Topic,
+        first_index: i32,
+        slices: &mut Slices,
+    ) {
+        let settings = topic_settings(image, topic);
+        let (own, others) = self.sorted_partitions(topic, first_index);
+        for id in own {
+            let state = image.partition(id).expect("the image has the topic");
+            self.open_partition(id, state.epoch, settings)
+                .expect("a partition that nobody has opened contradicts nothing");
+            slices.did(1).await;
+        }
+        for id in others {
+            self.shard(self.facts.shard_of(id)).note_elsewhere(id);
+            slices.did(1).await;
+        }
+    }
+
+    /// Leads the partitions that there were before on, in the epochs that a later image has.
+    async fn open_later_epochs(
+        &self,
+        (before, known): (&Metadata, &Topic),
+        (image, topic): (&Metadata, &Topic),
+        slices: &mut Slices,
+    ) {
+        assert!(
+            known.partition_count() <= topic.partition_count(),
+            "topics only grow"
+        );
+        for id in self.own_partitions(known, 0) {
+            let epoch = |metadata: &Metadata| metadata.partition(id).map(|state| state.epoch);
+            if epoch(before) != epoch(image) {
+                let state = image.partition(id).expect("the image has the topic");
+                self.open_epoch(id, state.epoch, state.leader);
+            }
+            slices.did(1).await;
+        }
     }
 
     async fn apply_one(&self, command: &Command, slices: &mut Slices) -> Result<(), ApplyError> {

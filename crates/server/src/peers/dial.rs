@@ -23,7 +23,7 @@ const REST_MAX: Duration = Duration::from_secs(1);
 /// Keeps a connection to the controller, which is at one of the addresses to join, until the node drains.
 pub(crate) async fn dial_controller(core: Rc<Core>) {
     let dialing = async {
-        let mut rest = REST_MIN;
+        let (mut rest, mut failed) = (REST_MIN, None::<String>);
         loop {
             for address in &core.facts.config.cluster.join {
                 let greeted = match timeout(GREETING, greet(&core, address)).await {
@@ -32,13 +32,23 @@ pub(crate) async fn dial_controller(core: Rc<Core>) {
                 };
                 match greeted {
                     Ok(conversation) => {
-                        rest = REST_MIN;
+                        (rest, failed) = (REST_MIN, None);
                         let node = conversation.peer.node.0;
                         tracing::info!(node, %address, "connected to a node");
                         let ended = converse(&core, conversation).await;
                         tracing::warn!(node, %ended, "the connection to a node has ended");
                     }
-                    Err(error) => tracing::warn!(%address, %error, "no connection to a node"),
+                    Err(error) => {
+                        let error = error.to_string();
+                        match failed.as_ref() == Some(&error) {
+                            // It was said already.
+                            true => tracing::debug!(%address, error, "no connection to a node"),
+                            false => {
+                                tracing::warn!(%address, error, "no connection to a node; it is tried again")
+                            }
+                        }
+                        failed = Some(error);
+                    }
                 }
             }
             sleep(rest).await;
@@ -53,7 +63,10 @@ pub(crate) async fn dial_controller(core: Rc<Core>) {
 }
 
 async fn greet(core: &Rc<Core>, address: &HostPort) -> Result<Conversation, Ended> {
-    let stream = core.facts.net.connect(resolved(address)?).await?;
+    // Names are looked up on a thread of their own: it may take long.
+    let address = address.clone();
+    let resolved = core.facts.pool.run(move || resolved(&address)).await?;
+    let stream = core.facts.net.connect(resolved).await?;
     stream.set_nodelay()?;
     let (mut input, mut output) = stream.split();
     let image_offset = core.image_offset();
