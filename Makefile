@@ -8,6 +8,9 @@ DATA ?= ./data
 DIST ?= ./dist
 # How many seeds `make sim` runs, if it is not given one.
 SEEDS ?= 2000
+# Nodes that it runs, and faults that each seed meets.
+NODES ?= 1
+FAULTS ?= 200
 # How long `make fuzz` goes on.
 SECONDS ?= 60
 
@@ -21,7 +24,7 @@ help:
 	@echo "make verify   change nothing: format, lints, documentation, crate arrows"
 	@echo "make fix      format, and apply what the lints can apply"
 	@echo "make fuzz     TARGET=... SECONDS=60: fuzz one target; without TARGET, list them"
-	@echo "make sim      SEED=n, or SEEDS=2000: run whole nodes in one thread from seeds, with faults"
+	@echo "make sim      SEED=n, or SEEDS=2000; NODES=1: run whole nodes in one thread from seeds, with faults"
 	@echo "make bench    measure, and write the report"
 	@echo "make soak     what takes hours: many kills and power cuts, tests of many seeds, fuzzing, an hour of load"
 
@@ -77,9 +80,9 @@ fix:
 sim:
 	cargo build --profile simulated -p simulator
 ifdef SEED
-	RUST_LOG=$${RUST_LOG:-simulator=info} "$(CARGO_TARGET_DIR)/simulated/simulator" --seed "$(SEED)"
+	RUST_LOG=$${RUST_LOG:-simulator=info} "$(CARGO_TARGET_DIR)/simulated/simulator" --nodes "$(NODES)" --faults "$(FAULTS)" --seed "$(SEED)"
 else
-	"$(CARGO_TARGET_DIR)/simulated/simulator" --seeds "$(SEEDS)"
+	"$(CARGO_TARGET_DIR)/simulated/simulator" --nodes "$(NODES)" --faults "$(FAULTS)" --seeds "$(SEEDS)"
 endif
 
 fuzz:

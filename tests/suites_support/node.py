@@ -1,6 +1,7 @@
 """A `ropewalk serve` process on ports of its own, which stay the same over restarts: clients live on through them."""
 
 import atexit
+import fcntl
 import json
 import os
 import random
@@ -8,6 +9,7 @@ import re
 import signal
 import socket
 import subprocess
+import tempfile
 import time
 import urllib.error
 import urllib.request
@@ -29,17 +31,27 @@ TINY = {
 }
 
 
+_PORTS = []
+
+
 def free_port():
-    """A port that nobody has, below the range from which the system takes those of clients."""
+    """A port that nobody has, below the range from which the system takes those of clients. It stays this process's own while
+    nobody listens at it: a node that is down for a moment is not robbed of it by a suite that runs beside this one."""
+    claims = Path(tempfile.gettempdir()) / "ropewalk-ports"
+    claims.mkdir(exist_ok=True)
     while True:
         port = random.SystemRandom().randrange(15000, 30000)
+        claim = open(claims / str(port), "w")
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
+                fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 probe.bind(("127.0.0.1", port))
-                return port
             except OSError:
+                claim.close()
                 continue
+        _PORTS.append(claim)
+        return port
 
 
 class Node:

@@ -27,7 +27,7 @@ use std::net::IpAddr;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use record::{ClusterId, Epoch, PartitionId, TopicId};
+use record::{ClusterId, DirectoryId, Epoch, PartitionId, TopicId};
 
 pub use apply::ApplyError;
 pub use broker_config::{BrokerConfig, KnownBrokerConfig};
@@ -210,6 +210,15 @@ impl Metadata {
     pub fn home(&self, node: NodeId) -> Option<&Home> {
         let started = self.nodes.get(&node).map(|node| node.home.as_ref());
         started.unwrap_or_else(|| self.joined.get(&node))
+    }
+
+    /// The node whose directory this is, if it has joined and not started yet.
+    #[must_use]
+    pub fn joined_as(&self, directory: DirectoryId) -> Option<NodeId> {
+        let mut joined = self.joined.iter();
+        joined
+            .find(|(_, home)| home.directory == directory)
+            .map(|(node, _)| *node)
     }
 
     /// All nodes that have started, sorted by id.

@@ -185,7 +185,7 @@ impl Core {
             let mut plans = Plans::of(self.facts.config.plan_limits(), client);
             let mut plan = |metadata: &Metadata, wanted| plan(metadata, wanted, &mut plans);
             let part = self.with_metadata(|metadata| plan_part(metadata, &mut wanted, &mut plan));
-            // The image stays as it is until the part is committed: nobody else changes it.
+            // Where the log is, the image stays as it is until the part is committed: nobody else changes it.
             tokio::task::yield_now().await;
             changed.extend(self.commit_part(part).await);
         }
@@ -205,6 +205,9 @@ impl Core {
     /// Journals commands and has every core apply those that are committed: should some be refused, the image is still what
     /// the next start reads. One outcome for each, in order.
     async fn commit(self: &Rc<Self>, commands: Vec<Command>) -> Vec<Changed> {
+        if commands.is_empty() {
+            return Vec::new();
+        }
         if self.is_following() {
             return self.forward(&commands).await;
         }
@@ -310,10 +313,9 @@ impl Core {
     /// Appends the commands of a start to the metadata partition; all are committed on return, unless one was refused.
     pub(crate) async fn journal_start(&self, commands: &[Command]) -> Result<(), AppendRefusal> {
         let commands: Vec<&Command> = commands.iter().collect();
-        self.journal_each(&commands, Turn::Awaited)
-            .await
-            .into_iter()
-            .collect()
+        let journaled = self.journal_each(&commands, Turn::Awaited).await;
+        self.note_committed();
+        journaled.into_iter().collect()
     }
 
     /// Appends commands to the metadata partition, several to a batch, and tells of each whether it is committed.

@@ -24,7 +24,7 @@ use protocol::metadata::Metadata;
 use record::{ClusterId, DirectoryId, PartitionId, TopicId};
 use shard::{Shard, TopicBook};
 use storage::RecoveredPartition;
-use tokio::sync::Semaphore;
+use tokio::sync::{Notify, Semaphore};
 
 use crate::answer_budget::AnswerBudget;
 use crate::budget::Budget;
@@ -200,6 +200,8 @@ pub(crate) struct Core {
     pub(crate) controller: Option<Controller>,
     /// On core 0 of a node that has joined a cluster: another node has the metadata's log.
     pub(crate) following: Option<Following>,
+    /// The core cannot go on, and is to end.
+    pub(crate) lost: Notify,
     /// On core 0: the connections to other nodes.
     pub(crate) peers: Peers,
     /// Closed when the node begins to stop.
@@ -236,8 +238,10 @@ impl Core {
             counters: CoreCounters::default(),
             idle_poll: IdlePoll::new(facts.clock.clone(), facts.config.idle_poll),
             controller: (index == 0).then(Controller::default),
-            following: (index == 0 && !facts.config.cluster.join.is_empty()).then(Following::new),
+            following: (index == 0 && !facts.config.cluster.join.is_empty())
+                .then(|| Following::new(&facts.random)),
             peers: Peers::default(),
+            lost: Notify::new(),
             draining: Semaphore::new(0),
             requests: Budget::new(facts.config.limits.in_flight_bytes_per_core),
             answers: AnswerBudget::new(facts.config.limits.answer_bytes_per_core),

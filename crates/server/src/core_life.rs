@@ -68,6 +68,7 @@ impl CoreLife {
             _ = self.stop => self.death_notice.end_in_order(),
             // A letter has panicked, and with it the reading. A core that nobody reaches is as good as dead.
             _ = reading => {}
+            () = core.lost.notified() => {}
         }
     }
 

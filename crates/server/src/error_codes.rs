@@ -8,7 +8,7 @@ use protocol::metadata::{ApplyError, PlanError, TopicNameError};
 use record::BatchError;
 use shard::{AppendRefusal, NotLed, ReadRefusal};
 
-use crate::controller::ChangeError;
+use crate::controller::{ChangeError, ForwardError};
 
 /// For Produce, and for what else is journaled.
 pub(crate) fn append_code(refusal: &AppendRefusal) -> ErrorCode {
@@ -100,6 +100,7 @@ pub(crate) fn change_code(error: &ChangeError) -> ErrorCode {
         ChangeError::Plan(error) => plan_code(error),
         ChangeError::Append(AppendRefusal::NotLeader | AppendRefusal::Stopping)
         | ChangeError::Stopping(_) => ErrorCode::NotController,
+        ChangeError::Forward(ForwardError::NoConnection | ForwardError::Outdated) => ErrorCode::NotController,
         // Perhaps it is made all the same.
         ChangeError::Forward(_) => ErrorCode::RequestTimedOut,
         ChangeError::Append(refusal) => append_code(refusal),
@@ -192,6 +193,7 @@ fn apply_code(error: &ApplyError) -> ErrorCode {
         | ApplyError::NodeExists { .. }
         | ApplyError::OtherDirectory { .. }
         | ApplyError::NodesExhausted
+        | ApplyError::StartPassed { .. }
         | ApplyError::EpochNotNext { .. }
         | ApplyError::ProducerIdsTaken { .. } => ErrorCode::UnknownServerError,
     }

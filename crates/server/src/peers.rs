@@ -57,6 +57,7 @@ impl Peers {
             return false;
         };
         let encoded = message.encode();
+        // The largest message is less: it may always be on its way alone.
         let queued = link.queued_bytes.get() + encoded.length_bytes();
         if queued > OUTGOING_BYTES_MAX {
             tracing::warn!(
@@ -110,15 +111,12 @@ impl Peers {
 impl Core {
     /// This node, as it greets others.
     fn own(&self, image_offset: Offset) -> Own {
-        let starts =
-            self.with_metadata(|metadata| metadata.node(self.facts.node).map_or(0, |own| own.incarnation));
-        let starts = u64::try_from(starts).expect("incarnations count up from zero");
         Own {
             versions: WIRE_VERSIONS,
             cluster: self.facts.cluster,
             node: self.facts.node,
             directory: self.facts.directory,
-            incarnation: self.facts.incarnation.max(starts),
+            incarnation: self.facts.incarnation,
             shards: u16::try_from(self.facts.shards).unwrap_or(u16::MAX),
             feature_level: FEATURE_LEVEL,
             image_offset,
@@ -129,10 +127,9 @@ impl Core {
     fn known(&self, node: NodeId) -> Option<KnownNode> {
         self.with_metadata(|metadata| {
             let home = metadata.home(node)?;
-            let started = metadata.node(node).map_or(0, |node| node.incarnation);
             Some(KnownNode {
                 directory: home.directory,
-                incarnation: u64::try_from(started).expect("incarnations count up from zero"),
+                incarnation: home.start,
             })
         })
     }

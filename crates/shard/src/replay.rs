@@ -54,9 +54,23 @@ impl Shard {
         partition: PartitionId,
         take: &mut dyn FnMut(&Record) -> Result<(), String>,
     ) -> Result<(), ReplayError> {
-        let (mut from, tail) = self
+        self.replay_from(partition, Offset::ZERO, take).await
+    }
+
+    /// The same from an offset on, or from where the log begins later than that. A few records before it may come, too.
+    ///
+    /// # Errors
+    /// As of [`Shard::replay`].
+    pub async fn replay_from(
+        self: &Rc<Self>,
+        partition: PartitionId,
+        first: Offset,
+        take: &mut dyn FnMut(&Record) -> Result<(), String>,
+    ) -> Result<(), ReplayError> {
+        let (log_start, tail) = self
             .with_leader(partition, |leader| (leader.log_start(), leader.tail()))
             .map_err(ReadRefusal::from)?;
+        let mut from = first.max(log_start);
         while from < tail {
             let found = self.read_batches(partition, from, tail, REPLAY_BYTES).await?;
             let before = from;

@@ -58,6 +58,18 @@ pub enum ApplyError {
         /// Its directory.
         directory: DirectoryId,
     },
+    /// The start has been told already, or a later one was.
+    #[error(
+        "node {node} has told its start {known}, and this is its start {got}: another process runs over a copy of its directory, or this is said twice"
+    )]
+    StartPassed {
+        /// The node.
+        node: NodeId,
+        /// The latest start that was told.
+        known: u64,
+        /// The start.
+        got: u64,
+    },
     /// A cluster has so many nodes at most, those that have joined and never started too.
     #[error("the cluster has had {NODES_MAX} nodes, and can have no more")]
     NodesExhausted,
@@ -324,6 +336,11 @@ impl Metadata {
             Some(known) if known.directory != home.directory => Err(ApplyError::OtherDirectory {
                 node,
                 directory: known.directory,
+            }),
+            Some(known) if home.start <= known.start && home.start > 0 => Err(ApplyError::StartPassed {
+                node,
+                known: known.start,
+                got: home.start,
             }),
             None if !self.nodes.contains_key(&node) && !self.nodes.is_empty() => {
                 Err(ApplyError::UnknownNode { node })

@@ -30,6 +30,8 @@ pub struct Home {
     pub shards: u16,
     /// The address by which other nodes reach it; `None` if none can.
     pub peer: Option<Address>,
+    /// Which start of the node this is, as its directory counts them; 0 before the first, and of a node that founded its cluster.
+    pub start: u64,
 }
 
 /// The nodes that hold one partition; the first is its first leader.
@@ -401,6 +403,7 @@ pub(crate) fn write_home(writer: &mut Writer, home: Option<&Home>) {
         writer.u16(home.shards);
         writer.u8(u8::from(home.peer.is_some()));
         home.peer.iter().for_each(|peer| write_address(writer, peer));
+        writer.u64(home.start);
     }
 }
 
@@ -422,6 +425,7 @@ pub(crate) fn read_home(reader: &mut Reader<'_>) -> Result<Option<Home>, DecodeE
         directory,
         shards,
         peer,
+        start: reader.u64("start of a node")?,
     }))
 }
 

@@ -220,6 +220,12 @@ impl Replay {
         }
     }
 
+    /// The image so far.
+    #[must_use]
+    pub fn image(&self) -> &Metadata {
+        &self.image
+    }
+
     fn take_part(&mut self, at: Offset, part: &ImagePart) -> Result<(), ReplayError> {
         if part.index == 0 {
             self.begun = Some(Begun {

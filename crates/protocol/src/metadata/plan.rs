@@ -195,16 +195,18 @@ impl Metadata {
         self.counted(command, plans)
     }
 
-    /// Plans that a node joins: with the id that it wants, or with the first above all that there were.
+    /// Plans that a node joins: with the id that it wants, or with the first that is free.
     ///
     /// # Errors
     /// See [`PlanError`].
     pub fn plan_join(&self, wanted: Option<NodeId>, home: &Home) -> Result<Command, PlanError> {
-        let last = |last: Option<&NodeId>| last.map_or(0, |node| node.0);
-        let highest = last(self.nodes.keys().next_back()).max(last(self.joined.keys().next_back()));
-        let free = NodeId(highest.saturating_add(1));
+        let is_free = |node: &NodeId| !self.nodes.contains_key(node) && !self.joined.contains_key(node);
+        let mut ids = (1..=i32::MAX).map(NodeId);
+        let free = wanted
+            .or_else(|| ids.find(is_free))
+            .ok_or(ApplyError::NodesExhausted)?;
         self.checked(Command::JoinNode {
-            node: wanted.unwrap_or(free),
+            node: free,
             home: home.clone(),
         })
     }

@@ -333,6 +333,7 @@ fn home(directory: u8, shards: u16, has_peer: bool) -> Home {
         directory: DirectoryId([directory; 16]),
         shards,
         peer: has_peer.then_some(peer),
+        start: 0,
     }
 }
 
@@ -393,6 +394,26 @@ fn a_node_joins_before_it_starts_and_only_over_its_directory() {
     image
         .apply(&started_at_home(1, &homes[0]))
         .expect("it starts again");
+    // A node that counts its starts tells each of them once.
+    let second_start = Home {
+        start: 2,
+        ..homes[1].clone()
+    };
+    image
+        .apply(&started_at_home(2, &second_start))
+        .expect("it starts");
+    let earlier = Home {
+        start: 1,
+        ..homes[1].clone()
+    };
+    for (home, got) in [(&second_start, 2), (&earlier, 1)] {
+        let passed = ApplyError::StartPassed {
+            node: NodeId(2),
+            known: 2,
+            got,
+        };
+        assert_eq!(image.apply(&started_at_home(2, home)), Err(passed));
+    }
     let third = image.plan_join(None, &homes[2]).expect("there is room");
     assert!(matches!(third, Command::JoinNode { node: NodeId(3), .. }));
 }

@@ -244,6 +244,7 @@ fn join(wanted: Option<NodeId>, has_peer: bool) -> Message {
             directory: DirectoryId([0xd4; 16]),
             shards: 2,
             peer: has_peer.then_some(peer),
+            start: 0x0506,
         },
     })
 }

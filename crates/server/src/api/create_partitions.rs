@@ -10,6 +10,7 @@ use protocol::metadata::{Metadata, Plans, Topic};
 use record::{PartitionId, TopicId};
 
 use super::Envelope;
+use super::create_topics::refuse_placement;
 use super::topic_change::{
     Refusal, WISHES_IN_ONE_TURN, change, check_not_internal, check_replicas, conclude, each_once, patience,
     rehearse,
@@ -92,6 +93,7 @@ fn check_assignments(
     added: i32,
     assignments: &[CreatePartitionsAssignment],
 ) -> Result<(), Refusal> {
+    refuse_placement(metadata)?;
     if assignments.len() != added as usize {
         let message = format!(
             "Attempted to add {added} additional partition(s), but only {} assignment(s) were specified.",

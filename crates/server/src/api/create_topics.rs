@@ -151,8 +151,21 @@ fn config_change(config: &CreatableTopicConfig) -> Result<ConfigChange, Refusal>
     }
 }
 
+/// Of several nodes, a client cannot choose.
+pub(super) fn refuse_placement(metadata: &Metadata) -> Result<(), Refusal> {
+    match metadata.nodes().len() {
+        0 | 1 => Ok(()),
+        nodes => {
+            let message = format!(
+                "partitions go round the {nodes} nodes of the cluster: they cannot be placed by hand in this release"
+            );
+            Err(Refusal::new(ErrorCode::InvalidReplicaAssignment, message))
+        }
+    }
+}
+
 /// The partitions and replicas that a client placed by itself. On one node there is one such place: what passes is
-/// what placing them ourselves comes to.
+/// what placing them ourselves comes to. On several it is refused.
 fn assigned(
     metadata: &Metadata,
     topic: &CreatableTopic,
@@ -166,6 +179,7 @@ fn assigned(
         let message = format!("A manual partition assignment was specified, but {what} was not set to -1.");
         return Err(Refusal::new(ErrorCode::InvalidRequest, message));
     }
+    refuse_placement(metadata)?;
     let mut indexes = BTreeSet::new();
     let replica_count = assignments[0].broker_ids.len();
     for assignment in assignments {

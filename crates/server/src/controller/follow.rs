@@ -11,18 +11,21 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::join_all;
+use platform::random::Random;
 use protocol::leader::NodeId;
 use protocol::metadata::{Command, Metadata, PlanError, Replay, ReplayError, command_of};
 use protocol::peer::{Decision, Entries, Message, Outcome, Proposal};
 use record::Offset;
 use tokio::sync::{mpsc, oneshot, watch};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use super::{ChangeError, Changed};
 use crate::core::Core;
 
 /// The longest that a node waits at its start for the metadata.
 const START: Duration = Duration::from_secs(60);
+/// Between two proposals of a start.
+const REST: Duration = Duration::from_millis(500);
 /// The longest that a change waits for its decision.
 const DECISION: Duration = Duration::from_secs(30);
 
@@ -57,7 +60,7 @@ pub(crate) struct Following {
 }
 
 impl Following {
-    pub(crate) fn new() -> Following {
+    pub(crate) fn new(random: &Random) -> Following {
         let (arrived, arrivals) = mpsc::unbounded_channel();
         Following {
             controller: Cell::new(None),
@@ -66,7 +69,8 @@ impl Following {
             arrived,
             arrivals: RefCell::new(Some(arrivals)),
             proposals: RefCell::default(),
-            last_number: Cell::new(0),
+            // A decision about what an earlier process has proposed is not to be taken for one of this process's.
+            last_number: Cell::new(u64::from_le_bytes(random.bytes())),
         }
     }
 
@@ -85,15 +89,16 @@ impl Following {
         self.proposals.borrow_mut().clear();
     }
 
-    /// The entries of a message that were not taken yet; then the next one is behind them. Entries before them may be missing
-    /// ([`Following::misses_some`]).
+    /// Takes the entries of a message that were not taken before. Some before them may be missing ([`Following::misses_some`]).
     fn take(&self, entries: Entries) -> Vec<(Offset, Bytes)> {
         let next = self.next.get();
         let offsets = (entries.first.0..).map(Offset);
-        let taken: Vec<_> = offsets
-            .zip(entries.values)
-            .skip_while(|(offset, _)| *offset < next)
-            .collect();
+        let numbered = entries
+            .values
+            .into_iter()
+            .zip(offsets)
+            .map(|(value, offset)| (offset, value));
+        let taken: Vec<_> = numbered.skip_while(|(offset, _)| *offset < next).collect();
         let end = taken.last().map(|(last, _)| Offset(last.0 + 1));
         self.next.set(end.unwrap_or(next.max(entries.first)));
         taken
@@ -131,7 +136,7 @@ impl Core {
             .following
             .as_ref()
             .and_then(|following| following.proposals.borrow_mut().remove(&decision.number));
-        // Nobody waits any more who is not there.
+        // A proposer that has given up is not told.
         waiting
             .into_iter()
             .for_each(|waiting| drop(waiting.send(decision.clone())));
@@ -159,39 +164,65 @@ impl Core {
             .take()
             .expect("a node starts once");
         let mut replay = self.empty_replay();
-        // The image has this start once it has every entry before this one.
-        let mut started_at = None;
         let mut proposing = None;
         loop {
             let entries = tokio::select! {
                 biased;
                 entries = arrivals.recv() => entries.ok_or("the node is stopping")?,
-                decision = decided(&mut proposing) => {
-                    started_at = self.started_at(&start, decision)?;
-                    if started_at.is_none_or(|started_at| started_at > following.next.get()) {
-                        continue;
-                    }
-                    break;
-                }
+                () = proposed(&mut proposing), if proposing.is_some() => continue,
             };
-            let are_last = entries.are_last;
+            let has_all = entries.are_last;
             if following.misses_some(&entries) {
                 replay = self.empty_replay();
             }
             take_all(&mut replay, following.take(entries))?;
-            match started_at {
-                None if are_last && proposing.is_none() => {
+            if !has_all {
+                continue;
+            }
+            // Whether or not the decision about it has come: it stands in the log.
+            match replay.image().home(self.facts.node).map(|home| home.start) {
+                Some(start) if start == self.facts.incarnation => break,
+                Some(later) if later > self.facts.incarnation => return Err(self.overtaken(later)),
+                _ if proposing.is_some() => {}
+                _ => {
+                    let fits = replay.image().check(&start);
+                    fits.map_err(|error| format!("this start does not fit the metadata: {error}"))?;
                     let (core, start) = (self.clone(), start.clone());
-                    proposing = Some(Box::pin(async move { core.propose(&[start]).await }));
+                    proposing = Some(Box::pin(async move { core.propose_until_made(&start).await }));
                 }
-                Some(started_at) if started_at <= following.next.get() => break,
-                _ => {}
             }
         }
         *following.arrivals.borrow_mut() = Some(arrivals);
         let image = self.finish(replay)?;
         following.applied.send_replace(Some(following.next.get()));
         Ok(image)
+    }
+
+    /// Proposes a start, again and again until it is known to be in the log, or refused there because it is.
+    async fn propose_until_made(&self, start: &Command) {
+        loop {
+            match self.propose(std::slice::from_ref(start)).await {
+                Ok(decision) => match decision.outcomes.first() {
+                    Some(Outcome::Failed(why)) => {
+                        tracing::warn!(
+                            why,
+                            "this start was not let into the metadata yet; it is tried again"
+                        );
+                    }
+                    _ => return,
+                },
+                Err(error) => tracing::warn!(%error, "this start is proposed again"),
+            }
+            sleep(REST).await;
+        }
+    }
+
+    fn overtaken(&self, later: u64) -> String {
+        format!(
+            "this is start {} of node {}, and start {later} has been told since: another process runs over a copy of this directory; \
+             stop one of them",
+            self.facts.incarnation, self.facts.node
+        )
     }
 
     fn empty_replay(&self) -> Replay {
@@ -205,20 +236,6 @@ impl Core {
         Ok(image)
     }
 
-    /// The offset before which this start is. `None` if the connection was lost: it is proposed again.
-    fn started_at(
-        &self,
-        start: &Command,
-        decision: Result<Decision, ForwardError>,
-    ) -> Result<Option<Offset>, String> {
-        let Ok(decision) = decision else { return Ok(None) };
-        match decision.outcomes.first() {
-            Some(Outcome::Made) => Ok(Some(decision.image_offset)),
-            Some(Outcome::Failed(why)) => Err(format!("this start was not let into the metadata: {why}")),
-            _ => Err(format!("this start does not fit the metadata: {start:?}")),
-        }
-    }
-
     /// Takes what the controller commits from now on, until the node stops.
     pub(crate) async fn follow(self: Rc<Core>) {
         let following = self.following();
@@ -228,8 +245,9 @@ impl Core {
         let mut replay = None;
         while let Some(entries) = arrivals.recv().await {
             if let Err(error) = self.take_entries(entries, &mut replay).await {
-                tracing::error!(%error, "this node does not follow the metadata any more");
-                return;
+                // What it would go on to serve is not the cluster's any more.
+                tracing::error!(%error, "this node cannot follow the metadata any more, and ends");
+                return self.lost.notify_one();
             }
         }
     }
@@ -243,7 +261,14 @@ impl Core {
             let are_last = entries.are_last;
             take_all(&mut whole, following.take(entries))?;
             match are_last {
-                true => self.install_everywhere(self.finish(whole)?).await?,
+                true => {
+                    let image = self.finish(whole)?;
+                    let start = image.home(self.facts.node).map_or(0, |home| home.start);
+                    if start > self.facts.incarnation {
+                        return Err(self.overtaken(start));
+                    }
+                    self.install_everywhere(image).await?;
+                }
                 false => {
                     *replay = Some(whole);
                     return Ok(());
@@ -255,11 +280,20 @@ impl Core {
         let mut commands = Vec::new();
         for (at, value) in following.take(entries) {
             let command = command_of(&value);
-            commands.extend(
-                command.map_err(|error| {
-                    format!("the entry at {at} cannot be read: {error}; upgrade this node")
-                })?,
-            );
+            let command = command
+                .map_err(|error| format!("the entry at {at} cannot be read: {error}; upgrade this node"))?;
+            commands.extend(command);
+        }
+        let later_start = commands.iter().find_map(|command| match command {
+            Command::StartNode {
+                node,
+                home: Some(home),
+                ..
+            } if *node == self.facts.node => Some(home.start),
+            _ => None,
+        });
+        if let Some(later) = later_start.filter(|start| *start > self.facts.incarnation) {
+            return Err(self.overtaken(later));
         }
         // A command that the controller refused is refused here.
         let (_, told) = self.apply_everywhere(commands).await;
@@ -276,8 +310,9 @@ impl Core {
             let install = move |core: Rc<Core>| async move { core.install(&image).await };
             self.facts.mailboxes.carry_out(core, install)
         });
-        let installed: Result<Vec<()>, _> = join_all(each).await.into_iter().collect();
-        installed.map(drop).map_err(|stopping| stopping.to_string())
+        let installed: Result<Vec<Result<(), String>>, _> = join_all(each).await.into_iter().collect();
+        let installed = installed.map_err(|stopping| stopping.to_string())?;
+        installed.into_iter().collect()
     }
 
     /// Has the controller make commands, and waits until this node's image has them. One outcome for each, in order.
@@ -308,7 +343,7 @@ impl Core {
     async fn propose(&self, commands: &[Command]) -> Result<Decision, ForwardError> {
         let following = self.following();
         let controller = following.controller.get().ok_or(ForwardError::NoConnection)?;
-        let number = following.last_number.get() + 1;
+        let number = following.last_number.get().wrapping_add(1);
         following.last_number.set(number);
         let (decided, decision) = oneshot::channel();
         following.proposals.borrow_mut().insert(number, decided);
@@ -342,16 +377,10 @@ fn all_failed(commands: &[Command], error: &ForwardError) -> Vec<Changed> {
         .collect()
 }
 
-/// Waits for the decision about the start, if one was proposed.
-async fn decided<F: Future<Output = Result<Decision, ForwardError>> + Unpin>(
-    proposing: &mut Option<F>,
-) -> Result<Decision, ForwardError> {
-    match proposing {
-        Some(decision) => {
-            let decision = decision.await;
-            *proposing = None;
-            decision
-        }
-        None => std::future::pending().await,
+/// Waits until the start that is being proposed is in the log.
+async fn proposed<F: Future<Output = ()> + Unpin>(proposing: &mut Option<F>) {
+    if let Some(until_made) = proposing {
+        until_made.await;
     }
+    *proposing = None;
 }

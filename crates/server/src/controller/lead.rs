@@ -1,6 +1,7 @@
 //! The side of the node that has the metadata's log: gives its entries to the nodes that follow, and makes what they propose.
 //!
-//! A follower gets every entry behind those that it has, in order; whether it was fast enough is nobody's business here.
+//! A follower gets every entry behind those that it has, in order. The log is not kept for one that is slow: it begins with an image
+//! then, from which the follower goes on.
 
 use std::future::pending;
 use std::rc::Rc;
@@ -9,20 +10,20 @@ use std::time::Duration;
 use bytes::Bytes;
 use platform::turns;
 use protocol::leader::NodeId;
-use protocol::metadata::{Command, PlanError};
+use protocol::metadata::{COMMAND_BYTES_MAX, Command, PlanError};
 use protocol::peer::{Decision, Entries, Message, Outcome, Proposal};
 use record::{Offset, Record};
 use shard::ReplayError;
 use tokio::time::sleep;
 
-use super::{ChangeError, Changed};
+use super::{COMMANDS_AT_ONCE, ChangeError, Changed};
 use crate::core::{Core, METADATA_PARTITION};
 
-/// Bytes of entries in one message.
-const ENTRIES_BYTES: usize = 1 << 20;
-/// With so many bytes on their way to a follower, others wait.
-const ON_THEIR_WAY_MAX: usize = 4 << 20;
-/// A look whether they have gone.
+/// Bytes of entries in one message, but for the last entry.
+const ENTRIES_BYTES_MAX: usize = 1 << 20;
+/// Bytes on their way to a follower, beyond which others wait.
+const UNTAKEN_BYTES_MAX: usize = 4 << 20;
+/// Between two looks at them.
 const PAUSE: Duration = Duration::from_millis(10);
 /// A rest after the log could not be read.
 const REST: Duration = Duration::from_secs(1);
@@ -65,13 +66,13 @@ impl Core {
             }
             Ok(())
         };
-        shard.replay(METADATA_PARTITION, &mut take).await?;
+        shard.replay_from(METADATA_PARTITION, from, &mut take).await?;
         let end = entries.last().map_or(from, |(last, _)| Offset(last.0 + 1));
         let mut left = entries.into_iter().peekable();
         loop {
             let first = left.peek().map_or(end, |(offset, _)| *offset);
             let (mut values, mut bytes) = (Vec::new(), 0);
-            while let Some((_, value)) = left.next_if(|_| bytes < ENTRIES_BYTES) {
+            while let Some((_, value)) = left.next_if(|_| bytes < ENTRIES_BYTES_MAX) {
                 bytes += value.len();
                 values.push(value);
             }
@@ -81,7 +82,7 @@ impl Core {
                 values,
                 are_last,
             });
-            while self.peers.queued_bytes(node) > ON_THEIR_WAY_MAX {
+            while self.peers.queued_bytes(node) > UNTAKEN_BYTES_MAX {
                 sleep(PAUSE).await;
             }
             self.peers.send(node, &message);
@@ -91,24 +92,31 @@ impl Core {
         }
     }
 
-    /// Makes what a node proposes, and answers it.
-    pub(crate) fn handle_proposal(self: &Rc<Core>, node: NodeId, proposal: Proposal) {
+    /// Makes what a node proposes, and answers it. The change goes on where the answer is not waited for any more.
+    pub(crate) async fn decide(self: &Rc<Core>, node: NodeId, proposal: Proposal) {
         let core = self.clone();
-        turns::spawn(async move {
-            let number = proposal.number;
-            let outcomes = core.make_proposed(&proposal.commands).await;
+        let deciding = turns::spawn(async move {
+            let outcomes = core.make_proposed(node, &proposal.commands).await;
             let image_offset = core.image_offset().unwrap_or_default();
-            let decision = Decision {
-                number,
+            Decision {
+                number: proposal.number,
                 outcomes,
                 image_offset,
-            };
-            // Whoever is gone proposes again.
-            core.peers.send(node, &Message::Decision(decision));
+            }
         });
+        if let Ok(decision) = deciding.await {
+            self.peers.send(node, &Message::Decision(decision));
+        }
     }
 
-    async fn make_proposed(self: &Rc<Core>, proposed: &[Bytes]) -> Vec<Outcome> {
+    async fn make_proposed(self: &Rc<Core>, node: NodeId, proposed: &[Bytes]) -> Vec<Outcome> {
+        let too_much = proposed.len() > COMMANDS_AT_ONCE
+            || proposed.iter().any(|command| command.len() > COMMAND_BYTES_MAX);
+        if too_much {
+            let why =
+                format!("a proposal has {COMMANDS_AT_ONCE} commands of {COMMAND_BYTES_MAX} bytes at most");
+            return vec![Outcome::failed(&why)];
+        }
         if self.is_following() {
             let why = "this node follows another node's metadata";
             return proposed.iter().map(|_| Outcome::failed(why)).collect();
@@ -121,11 +129,20 @@ impl Core {
                 return proposed.iter().map(|_| Outcome::failed(&why)).collect();
             }
         };
+        let is_foreign = |command: &Command| match command {
+            Command::StartNode { node: of, home, .. } => *of != node || home.is_none(),
+            Command::FormatCluster { .. } | Command::JoinNode { .. } => true,
+            _ => false,
+        };
+        if commands.iter().any(is_foreign) {
+            let why = "a node proposes its own start, and no other's";
+            return commands.iter().map(|_| Outcome::failed(why)).collect();
+        }
         let controller = self.controller.as_ref().expect("peers are spoken to on core 0");
         let _turn = controller.turn.lock().await;
         // What does not fit is not journaled, either.
         let checked: Vec<Changed> = self.with_metadata(|metadata| {
-            let check = |command| {
+            let check = |command: &Command| {
                 metadata
                     .check(command)
                     .map_err(|error| PlanError::Refused(error).into())

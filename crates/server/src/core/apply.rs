@@ -11,6 +11,7 @@ use protocol::ApplyError;
 use protocol::groups::TopicChange;
 use protocol::leader::NodeId;
 use protocol::metadata::{Command, Metadata, Topic, TopicSettings};
+use protocol::producers::ProducerId;
 use record::{Epoch, PartitionId, TopicId};
 use shard::Shard;
 
@@ -61,9 +62,22 @@ impl Core {
 
     /// Takes a later image over while the node serves, for the commands between it and the present one are not known: opens, gives up
     /// and configures what differs.
-    pub(crate) async fn install(&self, image: &Metadata) {
+    ///
+    /// # Errors
+    /// It is no later one: a sentence for the operator.
+    pub(crate) async fn install(&self, image: &Metadata) -> Result<(), String> {
         let mut slices = Slices::of_own(PARTITIONS_IN_ONE_TURN);
         let before = self.with_metadata(Metadata::clone);
+        let has_shrunk = |known: &Topic| {
+            let later = image.topic(known.id);
+            later.is_some_and(|later| later.partition_count() < known.partition_count())
+        };
+        if before.topics().any(has_shrunk) {
+            return Err(
+                "the metadata given is older than what this node has had of it: was it restored from a copy?"
+                    .into(),
+            );
+        }
         let mut changes = Vec::new();
         for topic in image.topics() {
             let known = before.topic(topic.id);
@@ -71,8 +85,7 @@ impl Core {
             self.open_later_partitions(image, topic, first_index, &mut slices)
                 .await;
             if let Some(known) = known {
-                self.open_later_epochs((&before, known), (image, topic), &mut slices)
-                    .await;
+                self.open_later_epochs((&before, known), image, &mut slices).await;
             }
             if first_index < topic.partition_count() {
                 changes.push(there(topic));
@@ -92,6 +105,7 @@ impl Core {
         }
         self.open_coordinators();
         self.tell_coordinators(&changes);
+        Ok(())
     }
 
     /// Opens the partitions of a topic from an index on, in the epochs that an image has.
@@ -120,13 +134,9 @@ impl Core {
     async fn open_later_epochs(
         &self,
         (before, known): (&Metadata, &Topic),
-        (image, topic): (&Metadata, &Topic),
+        image: &Metadata,
         slices: &mut Slices,
     ) {
-        assert!(
-            known.partition_count() <= topic.partition_count(),
-            "topics only grow"
-        );
         for id in self.own_partitions(known, 0) {
             let epoch = |metadata: &Metadata| metadata.partition(id).map(|state| state.epoch);
             if epoch(before) != epoch(image) {
@@ -182,7 +192,11 @@ impl Core {
 
     /// Has the shards accept the producer ids that may be handed out from now on.
     fn tell_next_producer_id(&self) {
-        let next_id = self.with_metadata(Metadata::next_producer_id);
+        // An image that follows another one may be behind the ids that are handed out there.
+        let next_id = match self.facts.config.cluster.join.is_empty() {
+            true => self.with_metadata(Metadata::next_producer_id),
+            false => ProducerId(i64::MAX),
+        };
         self.shards()
             .for_each(|shard| shard.set_next_producer_id(next_id));
     }

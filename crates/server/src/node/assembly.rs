@@ -16,7 +16,7 @@ use platform::turns::Turns;
 use platform::work::{Pool, Threads, Work};
 use protocol::leader::NodeId;
 use protocol::metadata::{Address, Command, Home};
-use storage::{NodeIdentity, identify, keep_identity, read_last_ran};
+use storage::{NodeIdentity, identify, is_empty_directory, keep_identity, read_last_ran};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
 use super::{StartError, start_error};
@@ -114,6 +114,9 @@ pub(super) fn assemble(
     } = parts;
     let lock = lock(&*disk, &config)?;
     let mut config = config;
+    if !config.cluster.join.is_empty() && is_empty_directory(&*disk)? {
+        return Err(StartError::NotJoined(config.data.display().to_string()));
+    }
     let mut identity = identify(&*disk, &random, config.chosen_node(), cores)?;
     config.node.id = identity.node;
     let kafka = listen(&*net, &config.kafka.listen, "kafka.listen")?;
@@ -302,6 +305,7 @@ impl Opening {
                 directory: self.facts.directory,
                 shards: u16::try_from(self.facts.shards).unwrap_or(u16::MAX),
                 peer: peer.map(|bound| told(&self.facts.config.peer.advertised, bound)),
+                start: self.facts.incarnation,
             }),
         };
         let opened = match core.is_following() {

@@ -57,6 +57,9 @@ pub enum StartError {
         /// Its cluster.
         cluster: ClusterId,
     },
+    /// A node is to be of a cluster that it has not joined.
+    #[error("{0} is empty: its node has to join the cluster before it starts")]
+    NotJoined(String),
     /// The node could not join a cluster.
     #[error(transparent)]
     Join(#[from] JoinError),

@@ -3,10 +3,12 @@
 use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::BytesMut;
-use protocol::peer::{Admitted, Decoder, KnownNode, Message, admit};
+use platform::net::{Net, Stream};
+use protocol::peer::{Admitted, Decoder, KnownNode, Message, Reason, admit};
 use tokio::time::{sleep, timeout};
 
 use super::METADATA_PAIR;
@@ -26,10 +28,13 @@ pub(crate) async fn dial_controller(core: Rc<Core>) {
         let (mut rest, mut failed) = (REST_MIN, None::<String>);
         loop {
             for address in &core.facts.config.cluster.join {
-                let greeted = match timeout(GREETING, greet(&core, address)).await {
-                    Ok(greeted) => greeted,
-                    Err(_) => Err(Ended::Silent),
+                // On another thread, and one name at a time, however long it takes.
+                let name = address.clone();
+                let greeted = match core.facts.pool.run(move || resolved(&name)).await {
+                    Ok(addresses) => timeout(GREETING, greet(&core, &addresses)).await,
+                    Err(error) => Ok(Err(error.into())),
                 };
+                let greeted = greeted.unwrap_or(Err(Ended::Silent));
                 match greeted {
                     Ok(conversation) => {
                         (rest, failed) = (REST_MIN, None);
@@ -37,6 +42,11 @@ pub(crate) async fn dial_controller(core: Rc<Core>) {
                         tracing::info!(node, %address, "connected to a node");
                         let ended = converse(&core, conversation).await;
                         tracing::warn!(node, %ended, "the connection to a node has ended");
+                    }
+                    Err(Ended::Refused(refused)) if refused.reason() == Reason::Incarnation => {
+                        // What it would go on to serve is another process's.
+                        tracing::error!(%refused, "a later start of this node is known, and this one ends");
+                        return core.lost.notify_one();
                     }
                     Err(error) => {
                         let error = error.to_string();
@@ -60,13 +70,14 @@ pub(crate) async fn dial_controller(core: Rc<Core>) {
         () = core.until_draining() => {}
         () = dialing => {}
     }
+    // Nobody answers any more.
+    if let Some(following) = &core.following {
+        following.handle_link_lost();
+    }
 }
 
-async fn greet(core: &Rc<Core>, address: &HostPort) -> Result<Conversation, Ended> {
-    // Names are looked up on a thread of their own: it may take long.
-    let address = address.clone();
-    let resolved = core.facts.pool.run(move || resolved(&address)).await?;
-    let stream = core.facts.net.connect(resolved).await?;
+async fn greet(core: &Rc<Core>, addresses: &[SocketAddr]) -> Result<Conversation, Ended> {
+    let stream = connect(&core.facts.net, addresses).await?;
     stream.set_nodelay()?;
     let (mut input, mut output) = stream.split();
     let image_offset = core.image_offset();
@@ -74,9 +85,9 @@ async fn greet(core: &Rc<Core>, address: &HostPort) -> Result<Conversation, Ende
     write_message(&mut output, &Message::Hello(own.hello(METADATA_PAIR)).encode()).await?;
     let mut decoder = Decoder::new(BODY_BYTES_MAX);
     let mut received = BytesMut::new();
-    let hello = match next_message(&mut input, &mut decoder, &mut received).await? {
+    let hello = match next_message(&mut input, &mut decoder, &mut received, GREETING).await? {
         Message::Hello(hello) => hello,
-        Message::Refused(refused) => return Err(Ended::Refused(refused.text().to_owned())),
+        Message::Refused(refused) => return Err(Ended::Refused(refused)),
         _ => return Err(Ended::OutOfPlace),
     };
     // Before the first image, the address is all that is known of it.
@@ -87,21 +98,29 @@ async fn greet(core: &Rc<Core>, address: &HostPort) -> Result<Conversation, Ende
             incarnation: hello.incarnation,
         }),
     };
-    let Admitted { peer, .. } =
-        admit(&own, known.as_ref(), &hello).map_err(|refused| Ended::Refused(refused.text().to_owned()))?;
+    let Admitted { peer, .. } = admit(&own, known.as_ref(), &hello).map_err(Ended::Refused)?;
     decoder.handle_admitted();
     Ok(Conversation {
-        stream: platform::net::Stream::join(input, output),
+        stream: Stream::join(input, output),
         decoder,
         received,
         peer,
     })
 }
 
-/// The first address that a name has.
-pub(super) fn resolved(address: &HostPort) -> io::Result<SocketAddr> {
-    let mut addresses = std::net::ToSocketAddrs::to_socket_addrs(&(&*address.host, address.port))?;
-    addresses
-        .next()
-        .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "the name has no address"))
+/// All addresses that a name has. Blocks.
+pub(super) fn resolved(address: &HostPort) -> io::Result<Vec<SocketAddr>> {
+    std::net::ToSocketAddrs::to_socket_addrs(&(&*address.host, address.port)).map(Iterator::collect)
+}
+
+/// Connects to the first of these addresses where somebody listens.
+pub(super) async fn connect(net: &Arc<dyn Net>, addresses: &[SocketAddr]) -> io::Result<Stream> {
+    let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    for address in addresses {
+        match net.connect(*address).await {
+            Ok(stream) => return Ok(stream),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
 }

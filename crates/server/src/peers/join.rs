@@ -14,7 +14,7 @@ use record::DirectoryId;
 use storage::{DirectoryError, NodeIdentity, is_empty_directory, keep_identity};
 use tokio::time::timeout;
 
-use super::dial::resolved;
+use super::dial::{connect, resolved};
 use super::link::{BODY_BYTES_MAX, Ended, next_message, write_message};
 use crate::config::{Config, HostPort};
 
@@ -55,6 +55,7 @@ pub(crate) async fn join(
         directory,
         shards: u16::try_from(journals).unwrap_or(u16::MAX),
         peer: None,
+        start: 0,
     };
     let mut why = String::new();
     for address in addresses {
@@ -88,7 +89,7 @@ async fn ask(
     wanted: Option<NodeId>,
     home: &Home,
 ) -> Result<Joined, Ended> {
-    let stream = net.connect(resolved(address)?).await?;
+    let stream = connect(net, &resolved(address)?).await?;
     let (mut input, mut output) = stream.split();
     let join = Message::Join(Join {
         versions: WIRE_VERSIONS,
@@ -97,9 +98,9 @@ async fn ask(
     });
     write_message(&mut output, &join.encode()).await?;
     let (mut decoder, mut received) = (Decoder::new(BODY_BYTES_MAX), BytesMut::new());
-    match next_message(&mut input, &mut decoder, &mut received).await? {
+    match next_message(&mut input, &mut decoder, &mut received, ANSWER).await? {
         Message::Joined(joined) => Ok(joined),
-        Message::Refused(refused) => Err(Ended::Refused(refused.text().to_owned())),
+        Message::Refused(refused) => Err(Ended::Refused(refused)),
         _ => Err(Ended::OutOfPlace),
     }
 }

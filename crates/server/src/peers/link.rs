@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::BytesMut;
 use platform::net::{ReadHalf, Stream, WriteHalf};
 use protocol::leader::NodeId;
-use protocol::peer::{Decoder, Encoded, Heartbeat, Hello, Message, MessageError};
+use protocol::peer::{Decoder, Encoded, Heartbeat, Hello, Message, MessageError, Refused};
 use record::Offset;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::mpsc;
@@ -22,7 +22,7 @@ pub(super) const BODY_BYTES_MAX: usize = 16 << 20;
 const READ_BYTES: usize = 64 << 10;
 const HEARTBEAT: Duration = Duration::from_millis(100);
 /// A peer of which so long nothing is heard is taken for gone.
-const SILENCE: Duration = Duration::from_secs(3);
+pub(super) const SILENCE: Duration = Duration::from_secs(3);
 
 /// The reason for which a connection has ended.
 #[derive(Debug, thiserror::Error)]
@@ -31,15 +31,15 @@ pub(super) enum Ended {
     Lost(#[from] io::Error),
     #[error("it was closed by the other node")]
     Closed,
-    #[error("nothing was heard for {} s", SILENCE.as_secs())]
+    #[error("nothing was heard for too long")]
     Silent,
     #[error("{0}")]
     Message(#[from] MessageError),
-    #[error("the other node refuses this one: {0}")]
-    Refused(String),
+    #[error("it was refused: {0}")]
+    Refused(Refused),
     #[error("it said something that it may not")]
     OutOfPlace,
-    #[error("another connection took its place")]
+    #[error("another connection took its place, or it was cut off for taking nothing")]
     Replaced,
 }
 
@@ -90,9 +90,9 @@ async fn read(
     mut received: BytesMut,
 ) -> Ended {
     loop {
-        match next_message(&mut input, &mut decoder, &mut received).await {
+        match next_message(&mut input, &mut decoder, &mut received, SILENCE).await {
             Ok(message) => {
-                if let Err(ended) = hand_on(core, node, message) {
+                if let Err(ended) = hand_on(core, node, message).await {
                     return ended;
                 }
             }
@@ -101,11 +101,12 @@ async fn read(
     }
 }
 
-/// Waits for the next message.
+/// Waits for the next message, of which so long nothing may be missing.
 pub(super) async fn next_message(
     input: &mut ReadHalf,
     decoder: &mut Decoder,
     received: &mut BytesMut,
+    patience: Duration,
 ) -> Result<Message, Ended> {
     loop {
         if let Some(message) = decoder.next_message(received)? {
@@ -113,7 +114,7 @@ pub(super) async fn next_message(
         }
         let missing = decoder.wanted_bytes().saturating_sub(received.len());
         received.reserve(missing.clamp(READ_BYTES, BODY_BYTES_MAX));
-        let read = timeout(SILENCE, input.read_buf(received)).await;
+        let read = timeout(patience, input.read_buf(received)).await;
         match read.map_err(|_| Ended::Silent)?? {
             0 => return Err(Ended::Closed),
             _ => {}
@@ -121,12 +122,13 @@ pub(super) async fn next_message(
     }
 }
 
-fn hand_on(core: &Rc<Core>, node: NodeId, message: Message) -> Result<(), Ended> {
+async fn hand_on(core: &Rc<Core>, node: NodeId, message: Message) -> Result<(), Ended> {
     match message {
         Message::Heartbeat(_) => {}
-        Message::Refused(refused) => return Err(Ended::Refused(refused.text().to_owned())),
+        Message::Refused(refused) => return Err(Ended::Refused(refused)),
         Message::Entries(entries) => core.handle_entries(node, entries),
-        Message::Proposal(proposal) => core.handle_proposal(node, proposal),
+        // One at a time: what a node proposes further waits in its connection.
+        Message::Proposal(proposal) => core.decide(node, proposal).await,
         Message::Decision(decision) => core.handle_decision(decision),
         Message::Hello(_) | Message::Join(_) | Message::Joined(_) | Message::Replica { .. } => {
             return Err(Ended::OutOfPlace);

@@ -77,7 +77,7 @@ async fn greet(core: &Rc<Core>, stream: Stream) -> Result<Option<Conversation>, 
     let (mut input, mut output) = stream.split();
     let mut decoder = Decoder::new(BODY_BYTES_MAX);
     let mut received = BytesMut::new();
-    let first = next_message(&mut input, &mut decoder, &mut received).await?;
+    let first = next_message(&mut input, &mut decoder, &mut received, GREETING).await?;
     let answer = match first {
         Message::Hello(hello) => match let_in(core, &hello) {
             Ok(admitted) => {
@@ -122,6 +122,13 @@ fn let_in(core: &Core, hello: &Hello) -> Result<Admitted, Refused> {
         return Err(Refused::new(Reason::Shards, text));
     }
     refuse_follower(core)?;
+    if hello.image_offset > offset {
+        let text = format!(
+            "node {} has had metadata up to {}, and node {} has it up to {offset}: node {2} runs over an older copy of its directory",
+            hello.node, hello.image_offset, core.facts.node,
+        );
+        return Err(Refused::new(Reason::Joining, text));
+    }
     Ok(admitted)
 }
 
@@ -154,6 +161,11 @@ async fn let_join(core: &Rc<Core>, join: Join) -> Result<Joined, Refused> {
         return Err(Refused::new(Reason::Versions, text));
     }
     let Join { wanted, home, .. } = join;
+    let cluster = core.facts.cluster;
+    // Its answer may have been lost.
+    if let Some(node) = core.with_metadata(|metadata| metadata.joined_as(home.directory)) {
+        return Ok(Joined { cluster, node });
+    }
     let changed = core
         .change(move |metadata| metadata.plan_join(wanted, &home))
         .await;
@@ -161,10 +173,7 @@ async fn let_join(core: &Rc<Core>, join: Join) -> Result<Joined, Refused> {
     match changed {
         Ok(Ok(Command::JoinNode { node, .. })) => {
             tracing::info!(node = node.0, "a node has joined");
-            Ok(Joined {
-                cluster: core.facts.cluster,
-                node,
-            })
+            Ok(Joined { cluster, node })
         }
         Ok(Ok(_)) => unreachable!("a join was planned"),
         Ok(Err(error)) => Err(refused(error.to_string())),

@@ -10,8 +10,9 @@ use kafka_wire::{
 use record::TopicId;
 use server::{Node, StartError};
 
+use crate::producers;
 use crate::support::groups::{commit_request, patiently};
-use crate::support::{TestNode, Wire, batch, config, creatable, eventually, now_ms};
+use crate::support::{TestNode, Wire, batch, config, creatable, eventually, now_ms, stamped_batch};
 
 /// The node that founded a cluster, and the address where others find it.
 fn founder() -> (TestNode, String) {
@@ -164,6 +165,83 @@ fn a_node_comes_back_with_its_records_and_in_a_later_epoch() {
     eventually("the founder hears of the start", || epoch(&mut wire) == Some(1));
 }
 
+/// An id that one node has handed out is good at every other one, at once.
+#[test]
+fn producers_write_to_all_nodes_with_an_id_of_one() {
+    let (founder, peers) = founder();
+    let nodes = [founder, joined(&peers)];
+    let mut wires = nodes.each_ref().map(TestNode::connect);
+    assert_eq!(created(&mut wires[0], "orders", 2), 0);
+    eventually("the other node hears of the topic", || {
+        leaders(&mut wires[1], "orders") == [1, 2]
+    });
+    // Both nodes' cores want blocks of their own.
+    let ids: Vec<i64> = (0..8)
+        .map(|number| producers::init(&mut wires[number % 2]))
+        .collect();
+    for id in &ids {
+        for (index, wire) in (0..).zip(&mut wires) {
+            let answer = wire.produce("orders", index, stamped_batch(*id, 0, 0, &["once"]));
+            assert_eq!(answer.error_code, 0, "id {id} at partition {index}");
+        }
+    }
+    let mut distinct = ids.clone();
+    distinct.sort_unstable();
+    distinct.dedup();
+    assert_eq!(distinct.len(), ids.len(), "no id is given twice: {ids:?}");
+}
+
+#[test]
+fn a_second_process_over_a_copy_of_a_directory_ends_the_first() {
+    let (_founder, peers) = founder();
+    let sets = [("cluster.join", &*peers)];
+    let mut first = joined(&peers);
+    first.allow_long_turns();
+    let copy = tempfile::tempdir().expect("there is room");
+    // It has counted its first start.
+    std::fs::copy(first.directory().join("node.toml"), copy.path().join("node.toml"))
+        .expect("it can be copied");
+    let second = Node::start(config(copy.path(), &sets), "0.0.0");
+    let first = first.take();
+    let death = first.core_death();
+    match second {
+        Ok(_) => {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .build()
+                .expect("it needs nothing");
+            assert_eq!(
+                runtime.block_on(death).map(|died| died.core),
+                Some(0),
+                "the older start ends"
+            );
+        }
+        Err(error) => panic!("the later start is the one that counts: {error}"),
+    }
+}
+
+#[test]
+fn a_placement_by_hand_is_refused() {
+    let (founder, peers) = founder();
+    let _other = joined(&peers);
+    let assignment = kafka_wire::create_topics::CreatableReplicaAssignment {
+        partition_index: 0,
+        broker_ids: vec![2],
+        ..Default::default()
+    };
+    let request = CreateTopicsRequest {
+        topics: vec![kafka_wire::create_topics::CreatableTopic {
+            num_partitions: -1,
+            replication_factor: -1,
+            assignments: vec![assignment],
+            ..creatable("placed", 1)
+        }],
+        timeout_ms: 10_000,
+        ..CreateTopicsRequest::default()
+    };
+    let code = founder.connect().call(5, &request).topics[0].error_code;
+    assert_eq!(code, ErrorCode::InvalidReplicaAssignment.code());
+}
+
 #[test]
 fn without_the_founder_records_are_served_and_nothing_is_changed() {
     let (founder, peers) = founder();
@@ -176,7 +254,9 @@ fn without_the_founder_records_are_served_and_nothing_is_changed() {
                 .error_code,
             0
         );
-        assert_eq!(created(&mut wire, "more", 1), ErrorCode::RequestTimedOut.code());
+        eventually("it is told that there is no controller", || {
+            created(&mut wire, "more", 1) == ErrorCode::NotController.code()
+        });
         assert_eq!(wire.read_values("orders", 1), ["alone"]);
     });
     // Its client tries again until there is a connection.
