@@ -14,7 +14,8 @@ type Metrics = WatchReceiverOf<Library, RaftMetrics<Library>>;
 /// A group as one of its nodes sees it. It may be behind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Status {
-    /// The node's term. It never falls, across restarts neither.
+    /// The node's term. It never falls below one that it has told another node, across restarts neither; one that it has not told yet may be
+    /// gone with a crash.
     pub term: u64,
     /// The node that leads in this term, if this one knows any.
     pub leader: Option<NodeId>,

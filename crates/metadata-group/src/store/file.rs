@@ -1,4 +1,5 @@
-//! The log's file on a disk: read once at the start, then written behind its last frame, and made anew when it is full. All calls block.
+//! The log's file on a disk. A start reads it and makes a new one of what it held; so does whoever finds it full. Between, frames are written
+//! behind the last one. All calls block.
 //!
 //! One write is under way at a time, and nothing in it was acknowledged. So a frame that does not hold is torn, and cut off, if no frame
 //! stands behind it; else it is damage, and never skipped.
@@ -16,6 +17,7 @@ use super::frame::{FRAME_HEADER_BYTES, FileHeader, FrameHeader, FrameIdentity, H
 use super::log::{Log, Record};
 use super::open::StoreError;
 use crate::GroupIdentity;
+use crate::codec::Malformed;
 
 /// Where the log is, and whose it is.
 #[derive(Clone)]
@@ -26,25 +28,36 @@ pub(super) struct Place {
 }
 
 /// An open file, written up to `position`.
-#[derive(Clone)]
 pub(super) struct LogFile {
     pub(super) file: Arc<dyn File>,
     identity: FrameIdentity,
-    pub(super) length: u64,
-    pub(super) position: u64,
+    length: u64,
+    position: u64,
     /// That of the next frame.
     sequence: u64,
 }
 
 /// A file that holds these records alone, in one frame, with room behind it.
 pub(super) struct NewFile {
-    pub(super) salt: u64,
-    pub(super) sequence: u64,
-    pub(super) body: Vec<u8>,
-    pub(super) length_min: u64,
+    salt: u64,
+    sequence: u64,
+    body: Vec<u8>,
+    length_min: u64,
 }
 
 impl NewFile {
+    /// The file of a log.
+    pub(super) fn of(log: &Log, salt: u64, sequence: u64, length_min: u64) -> NewFile {
+        let mut body = Vec::with_capacity(log.bytes());
+        log.records().for_each(|record| record.put(&mut body));
+        NewFile {
+            salt,
+            sequence,
+            body,
+            length_min,
+        }
+    }
+
     /// Puts it in the place of the one before. Durable on return; after a crash either is there, whole.
     pub(super) fn write(self, place: &Place) -> io::Result<LogFile> {
         let identity = FrameIdentity {
@@ -103,9 +116,18 @@ impl LogFile {
         assert!(self.position <= self.length, "there was room");
         (position, aligned)
     }
+}
 
-    /// Reads the file and the log in it.
-    pub(super) fn read(place: &Place) -> Result<(LogFile, Log), StoreError> {
+/// What a file holds.
+pub(super) struct Read {
+    pub(super) log: Log,
+    /// That of the next frame.
+    pub(super) sequence: u64,
+}
+
+impl Read {
+    /// Reads the file, and the log in it.
+    pub(super) fn of(place: &Place) -> Result<Read, StoreError> {
         let path = place.path.as_path();
         let file = place.disk.open(path).map_err(|error| failed(path, error))?;
         let length = file.length().map_err(|error| failed(path, error))?;
@@ -120,80 +142,84 @@ impl LogFile {
                 version,
             },
         })?;
-        let mut read = LogFile {
-            file,
+        let scan = Scan {
+            path,
+            file: &*file,
             identity: FrameIdentity {
                 group: place.identity,
                 salt: header.salt,
             },
-            length: length / BLOCK_BYTES as u64 * BLOCK_BYTES as u64,
+            length,
             position: BLOCK_BYTES as u64,
             sequence: header.first,
         };
-        let log = read.scan(path)?;
-        if read.sequence == header.first {
-            return Err(damaged(path, read.position, "the file's first frame is damaged"));
-        }
-        // What a killed process wrote may be in a cache still; everything from here on counts on it.
-        read.file.sync().map_err(|error| failed(path, error))?;
-        Ok((read, log))
+        scan.read_all(header.first)
     }
+}
 
-    fn scan(&mut self, path: &Path) -> Result<Log, StoreError> {
+/// The way through a file, from frame to frame.
+struct Scan<'a> {
+    path: &'a Path,
+    file: &'a dyn File,
+    identity: FrameIdentity,
+    length: u64,
+    position: u64,
+    sequence: u64,
+}
+
+impl Scan<'_> {
+    fn read_all(mut self, first: u64) -> Result<Read, StoreError> {
         let mut log = Log::default();
-        while let Some(body) = self.frame_at_position(path)? {
-            let damaged = |error: crate::codec::Malformed| damaged(path, self.position, error.0);
+        while let Some(body) = self.next_body()? {
+            let damaged = |error: Malformed| damaged(self.path, self.position, error.0);
             for record in Record::read_all(body.clone()).map_err(damaged)? {
                 log.apply(record).map_err(damaged)?;
             }
             self.position += LogFile::frame_bytes(body.len());
             self.sequence += 1;
         }
-        self.refuse_frames_behind(path)?;
-        Ok(log)
+        if self.sequence == first {
+            return Err(damaged(self.path, self.position, "the first frame is damaged"));
+        }
+        self.refuse_frames_behind()?;
+        Ok(Read {
+            log,
+            sequence: self.sequence,
+        })
     }
 
     /// The body of the next frame; `None` if there is none that holds.
-    fn frame_at_position(&mut self, path: &Path) -> Result<Option<Bytes>, StoreError> {
-        let Some(header) = self.header_at(self.position, path)? else {
+    fn next_body(&self) -> Result<Option<Bytes>, StoreError> {
+        let Some(header) = self.header_at(self.position)? else {
             return Ok(None);
         };
         if header.sequence != self.sequence || self.position + header.frame_bytes() as u64 > self.length {
             return Ok(None);
         }
         let begin = self.position + FRAME_HEADER_BYTES as u64;
-        let body = self
-            .file
-            .read(begin, header.body_bytes as usize)
-            .map_err(|error| failed(path, error))?;
-        if !header.body_holds(&body, &self.identity) {
-            if planted(Bug::MetadataTornTailKept) {
-                self.position += header.frame_bytes() as u64;
-                self.sequence += 1;
-            }
-            return Ok(None);
-        }
-        Ok(Some(body))
+        let body = self.file.read(begin, header.body_bytes as usize);
+        let body = body.map_err(|error| failed(self.path, error))?;
+        let holds = header.body_holds(&body, &self.identity) || planted(Bug::MetadataTornTailKept);
+        Ok(holds.then_some(body))
     }
 
-    fn header_at(&self, position: u64, path: &Path) -> Result<Option<FrameHeader>, StoreError> {
+    fn header_at(&self, position: u64) -> Result<Option<FrameHeader>, StoreError> {
         if position + BLOCK_BYTES as u64 > self.length {
             return Ok(None);
         }
         let read = self.file.read(position, FRAME_HEADER_BYTES);
-        let bytes = read.map_err(|error| failed(path, error))?;
+        let bytes = read.map_err(|error| failed(self.path, error))?;
         Ok(FrameHeader::decode(&bytes, &self.identity))
     }
 
     /// That the log ends here: a frame further on was written after the one here had been durable.
-    fn refuse_frames_behind(&self, path: &Path) -> Result<(), StoreError> {
-        let mut position = self.position + BLOCK_BYTES as u64;
-        while position < self.length {
-            let found = self.header_at(position, path)?;
+    fn refuse_frames_behind(&self) -> Result<(), StoreError> {
+        let behind = self.position + BLOCK_BYTES as u64;
+        for position in (behind..self.length).step_by(BLOCK_BYTES) {
+            let found = self.header_at(position)?;
             if found.is_some_and(|header| header.sequence > self.sequence) {
-                return Err(damaged(path, self.position, "a frame is damaged, and others follow it"));
+                return Err(damaged(self.path, self.position, "a frame is damaged, and others follow it"));
             }
-            position += BLOCK_BYTES as u64;
         }
         Ok(())
     }

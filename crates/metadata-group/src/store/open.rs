@@ -12,11 +12,12 @@ use platform::random::Random;
 use platform::work::{Lane, Pool, Work};
 use tokio::sync::mpsc;
 
-use super::file::{LogFile, NewFile, Place, damaged, failed};
+use super::file::{LogFile, NewFile, Place, Read, damaged, failed};
 use super::log::{Log, Record};
 use super::snapshot::{self, Snapshots};
 use super::writer::Writer;
 use super::{Inner, Store};
+use crate::identity::LibraryId;
 use crate::library::SnapshotMeta;
 use crate::runtime::CoreRuntime;
 use crate::{GroupIdentity, Settings};
@@ -123,36 +124,35 @@ impl Store {
     }
 }
 
+/// Reads what is there, and writes it anew before anything counts on it: the last write of a process that failed may be seen, and yet be gone
+/// with the next power cut.
 fn find(log: &Place, snapshot: &Place, salt: u64, file_bytes: u64) -> Result<Found, StoreError> {
     let directory = log.path.parent().expect("the log is in a directory");
-    let fail = |error| failed(directory, error);
-    let names = log.disk.list(directory).map_err(fail)?;
-    let found = snapshot::read(snapshot)?.map(|found| found.meta);
-    if !names.iter().any(|name| name == LOG) {
-        if found.is_some() {
-            return Err(damaged(&log.path, 0, "there is a snapshot, and no log"));
-        }
-        make_directory(&*log.disk, directory).map_err(fail)?;
-        let new = NewFile {
-            salt,
-            sequence: 1,
-            body: Vec::new(),
-            length_min: file_bytes,
-        };
-        return Ok(Found {
-            file: new.write(log).map_err(|error| failed(&log.path, error))?,
-            log: Log::default(),
-            snapshot: None,
-        });
+    let names = log.disk.list(directory).map_err(|error| failed(directory, error))?;
+    let is_there = names.iter().any(|name| name == LOG);
+    if !is_there {
+        make_directory(&*log.disk, directory).map_err(|error| failed(directory, error))?;
     }
-    let (file, read) = LogFile::read(log)?;
+    let found = snapshot::settle(snapshot)?.map(|found| found.meta);
+    if !is_there && found.is_some() {
+        return Err(damaged(&log.path, 0, "there is a snapshot, and no log"));
+    }
+    let read = match is_there {
+        true => Read::of(log)?,
+        false => Read {
+            log: Log::default(),
+            sequence: 1,
+        },
+    };
     let last = found.as_ref().and_then(|meta| meta.last_log_id);
-    if read.purged().is_some_and(|purged| last.is_none_or(|last| last.index < purged.index)) {
+    let begins_behind = |purged: LibraryId| last.is_none_or(|last| last.index < purged.index);
+    if read.log.purged().is_some_and(begins_behind) {
         return Err(damaged(&snapshot.path, 0, "the log begins behind the end of the snapshot"));
     }
+    let file = NewFile::of(&read.log, salt, read.sequence, file_bytes).write(log);
     Ok(Found {
-        file,
-        log: read,
+        file: file.map_err(|error| failed(&log.path, error))?,
+        log: read.log,
         snapshot: found,
     })
 }

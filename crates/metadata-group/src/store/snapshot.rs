@@ -100,8 +100,20 @@ fn encode(identity: &GroupIdentity, meta: &SnapshotMeta, bytes: &[u8]) -> Vec<u8
     content
 }
 
+/// Writes what is there once more, and reads it. A process that failed before this one may have got it there without having made it durable;
+/// a disk that has failed to do so once reports success ever after.
+pub(super) fn settle(place: &Place) -> Result<Option<Snapshot>, StoreError> {
+    let found = read(place)?;
+    if let Some(Snapshot { meta, snapshot }) = &found {
+        let content = encode(&place.identity, meta, snapshot);
+        let settled = place.disk.replace(&place.path, &content);
+        settled.map_err(|error| failed(&place.path, error))?;
+    }
+    Ok(found)
+}
+
 /// Reads the file; `None` if there is none.
-pub(super) fn read(place: &Place) -> Result<Option<Snapshot>, StoreError> {
+fn read(place: &Place) -> Result<Option<Snapshot>, StoreError> {
     let path = place.path.as_path();
     let bytes_max = HEADER_BYTES as u64 + META_BYTES_MAX + SNAPSHOT_BYTES_MAX;
     let content = match place.disk.read_whole(path, bytes_max as usize) {

@@ -109,16 +109,8 @@ impl Writer {
         while let Ok(change) = self.changes.try_recv() {
             waiting.push(change.done);
         }
-        let log = self.log.borrow();
-        let mut body = Vec::with_capacity(log.bytes());
-        log.records().for_each(|record| record.put(&mut body));
-        drop(log);
-        let new = NewFile {
-            salt: u64::from_le_bytes(self.random.bytes()),
-            sequence: self.file.next_sequence(),
-            body,
-            length_min: self.file_bytes,
-        };
+        let salt = u64::from_le_bytes(self.random.bytes());
+        let new = NewFile::of(&self.log.borrow(), salt, self.file.next_sequence(), self.file_bytes);
         let place = self.place.clone();
         let file = self.lane.run(move || new.write(&place)).await?;
         self.lane.let_go(std::mem::replace(&mut self.file, file));

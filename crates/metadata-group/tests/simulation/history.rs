@@ -120,14 +120,19 @@ impl History {
         is_new
     }
 
-    /// A node says in which term it is.
-    pub(crate) fn is_in(&self, node: NodeId, term: u64, whence: &str) {
+    /// A node has told others in which term it is.
+    fn told(&self, node: NodeId, term: u64, how: &str) {
+        self.is_in(node, term, how);
+        self.0.borrow_mut().terms.insert(node, term);
+    }
+
+    /// A node is in a term, that is none before one that it has told. What it has not told may be gone with a crash.
+    pub(crate) fn is_in(&self, node: NodeId, term: u64, how: &str) {
         let mut facts = self.0.borrow_mut();
-        let before = *facts.terms.entry(node).or_default();
-        if term < before {
-            facts.wrong(format!("node {node} goes back from term {before} to {term}: {whence}"));
+        let told = *facts.terms.entry(node).or_default();
+        if term < told {
+            facts.wrong(format!("node {node} goes back from term {told} to {term}: {how}"));
         }
-        facts.terms.insert(node, term);
     }
 
     /// A node's disk was exchanged for an empty one, when it was no member: it knows nothing any more.
@@ -144,7 +149,7 @@ impl History {
             ("verdict", Some(verdict)) => verdict.is_granted.then_some(verdict.voted_for),
             _ => return,
         };
-        self.is_in(from, term, summary.kind);
+        self.told(from, term, summary.kind);
         if let Some(vote) = vote {
             let mut facts = self.0.borrow_mut();
             let before = *facts.votes.entry((from, term)).or_insert(vote);
