@@ -290,11 +290,21 @@ impl Group {
         self.end_earlier_change().await
     }
 
-    /// Has the leader, if that is this node, hand its office to another voter.
+    /// Has this node, which leads, hand its office to another voter. Returns when that was asked: from then on this node takes no proposals,
+    /// and when the other does not take over, the voters elect one.
     ///
     /// # Errors
-    /// [`ChangeError::Stopped`].
+    /// See [`ChangeError`].
     pub async fn hand_over(&self, to: NodeId) -> Result<(), ChangeError> {
+        let _changing = self.begin_change()?;
+        let Status { is_leader, leader, voters, .. } = self.status();
+        if !is_leader {
+            return Err(ChangeError::NotLeader { leader });
+        }
+        // The library would hand it to anybody, and take no proposals for ever after.
+        if to == self.0.own || !voters.contains(&to) {
+            return Err(ChangeError::Refused(format!("node {to} is no other voter")));
+        }
         let handed = self.0.raft.trigger().transfer_leader(to).await;
         handed.map_err(|fatal| ChangeError::Stopped(fatal.to_string()))
     }

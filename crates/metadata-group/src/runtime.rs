@@ -12,10 +12,14 @@ use std::time::Duration;
 
 use openraft::async_runtime::{
     AsyncRuntime, Instant, Mpsc, MpscReceiver, MpscSender, MpscWeakSender, Mutex, Oneshot, OneshotSender,
-    RecvError, SendError, TryRecvError, Watch, WatchReceiver, WatchSender, watch,
+    SendError, TryRecvError,
 };
 use platform::random::SeededRandom;
 use tokio::sync;
+
+use self::watches::Watches;
+
+mod watches;
 
 tokio::task_local! {
     static RANDOM: Rc<RefCell<SeededRandom>>;
@@ -39,7 +43,7 @@ impl AsyncRuntime for CoreRuntime {
     type Timeout<R, T: Future<Output = R>> = tokio::time::Timeout<T>;
     type ThreadLocalRng = Draws;
     type Mpsc = Channels;
-    type Watch = Channels;
+    type Watch = Watches;
     type Oneshot = Channels;
     type Mutex<T: 'static> = Lock<T>;
 
@@ -157,7 +161,8 @@ impl SubAssign<Duration> for Moment {
     }
 }
 
-/// The runtime's channels under the library's names.
+/// The runtime's channels under the library's names. Its `watch` is not among them: that wakes who waits in an order of its own random
+/// numbers.
 pub(crate) struct Channels;
 
 pub(crate) struct Sender<T>(sync::mpsc::Sender<T>);
@@ -232,64 +237,6 @@ impl Oneshot for Channels {
 impl<T> OneshotSender<T> for Once<T> {
     fn send(self, value: T) -> Result<(), T> {
         self.0.send(value)
-    }
-}
-
-pub(crate) struct Shown<T>(sync::watch::Sender<T>);
-pub(crate) struct Seen<T>(sync::watch::Receiver<T>);
-
-impl<T> Clone for Shown<T> {
-    fn clone(&self) -> Self {
-        Shown(self.0.clone())
-    }
-}
-
-impl<T> Clone for Seen<T> {
-    fn clone(&self) -> Self {
-        Seen(self.0.clone())
-    }
-}
-
-impl Watch for Channels {
-    type Sender<T> = Shown<T>;
-    type Receiver<T> = Seen<T>;
-    type Ref<'a, T: 'a> = sync::watch::Ref<'a, T>;
-
-    fn channel<T>(first: T) -> (Shown<T>, Seen<T>) {
-        let (sender, receiver) = sync::watch::channel(first);
-        (Shown(sender), Seen(receiver))
-    }
-}
-
-impl<T> WatchSender<Channels, T> for Shown<T> {
-    fn send(&self, value: T) -> Result<(), watch::SendError<T>> {
-        self.0.send(value).map_err(|error| watch::SendError(error.0))
-    }
-
-    fn send_if_modified<F: FnOnce(&mut T) -> bool>(&self, modify: F) -> bool {
-        self.0.send_if_modified(modify)
-    }
-
-    fn borrow_watched(&self) -> sync::watch::Ref<'_, T> {
-        self.0.borrow()
-    }
-
-    fn subscribe(&self) -> Seen<T> {
-        Seen(self.0.subscribe())
-    }
-}
-
-impl<T> WatchReceiver<Channels, T> for Seen<T> {
-    async fn changed(&mut self) -> Result<(), RecvError> {
-        self.0.changed().await.map_err(|_| RecvError(()))
-    }
-
-    fn borrow_watched(&self) -> sync::watch::Ref<'_, T> {
-        self.0.borrow()
-    }
-
-    fn borrow_and_update(&mut self) -> sync::watch::Ref<'_, T> {
-        self.0.borrow_and_update()
     }
 }
 

@@ -7,6 +7,7 @@ mod engine;
 mod history;
 mod machine;
 mod net;
+mod panics;
 mod planted_bugs;
 mod trace;
 mod work;

@@ -1,6 +1,5 @@
 //! Blocking jobs of a simulated node: tasks of its unit, each a while after it was asked for.
 
-use std::cell::RefCell;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -75,35 +74,4 @@ impl Queue for DelayedPool {
             job();
         }));
     }
-}
-
-thread_local! {
-    static PANIC: RefCell<Option<String>> = const { RefCell::new(None) };
-}
-
-/// Has panics of this process's threads kept, each for its thread: a task that panics does not end its unit.
-pub(crate) fn keep_panics() {
-    static ONCE: std::sync::Once = std::sync::Once::new();
-    ONCE.call_once(|| {
-        std::panic::set_hook(Box::new(|info| {
-            let text = info.to_string();
-            let is_free = PANIC.try_with(|panic| {
-                let mut panic = panic.borrow_mut();
-                if panic.is_none() {
-                    *panic = Some(text);
-                }
-            });
-            let _ = is_free;
-        }));
-    });
-    drop(take_panic());
-}
-
-/// The first panic since it was asked last.
-pub(crate) fn take_panic() -> Option<String> {
-    PANIC.with(|panic| panic.borrow_mut().take())
-}
-
-pub(crate) fn has_panicked() -> bool {
-    PANIC.with(|panic| panic.borrow().is_some())
 }

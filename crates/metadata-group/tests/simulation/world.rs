@@ -15,7 +15,7 @@ use crate::history::{History, Value};
 use crate::machine::{Change, Machine};
 use crate::net::Net;
 use crate::trace::Trace;
-use crate::work::{has_panicked, keep_panics, take_panic};
+use crate::panics;
 
 /// How long a calm group may take to agree.
 const CALM: Duration = Duration::from_secs(30);
@@ -32,14 +32,14 @@ pub(crate) struct Outcome {
 
 /// Runs a seed.
 pub(crate) fn run(seed: u64, keeps_text: bool) -> Outcome {
-    keep_panics();
+    panics::keep();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     runtime.expect("a runtime").block_on(async move {
         let trace = Trace::new(keeps_text);
         let mut world = World::new(seed, trace.clone());
         let went = world.go().await;
         world.machines.iter().for_each(Machine::note_operations);
-        let panicked = take_panic().map(|panic| format!("panic: {panic}"));
+        let panicked = panics::kept().map(|panic| format!("panic: {panic}"));
         Outcome {
             hash: trace.hash(),
             text: trace.text(),
@@ -122,9 +122,9 @@ impl World {
         let until = Instant::now() + time;
         loop {
             let (machines, history) = (&self.machines, &self.history);
-            let is_due = || history.is_wrong() || has_panicked() || machines.iter().any(|m| m.is_alive() && m.cut_is_due());
+            let is_due = || history.is_wrong() || panics::has_any() || machines.iter().any(|m| m.is_alive() && m.cut_is_due());
             let is_early = self.engine.run(until, is_due).await;
-            if self.history.is_wrong() || has_panicked() {
+            if self.history.is_wrong() || panics::has_any() {
                 return Err(String::from("see there"));
             }
             if !is_early {
