@@ -5,15 +5,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::{BufMut, Bytes};
+use record::DirectoryId;
 
 use crate::identity::LibraryId;
 use crate::library::{
     LeaderId, LibraryEntry, Members, Payload, Proposal, SnapshotMeta, StoredMembers, Vote, library_id,
 };
-use crate::{ENTRY_BYTES_MAX, NodeId};
+use crate::{ENTRY_BYTES_MAX, Member};
 
-/// The most nodes that a group has, voters and learners.
-const MEMBERS_MAX: usize = 4096;
+/// The most members of a group, voters and learners.
+const MEMBERS_MAX: usize = 1024;
+/// The bytes of one.
+const MEMBER_BYTES: usize = 20;
 const BLANK: u8 = 0;
 const NORMAL: u8 = 1;
 const MEMBERS: u8 = 2;
@@ -67,8 +70,11 @@ impl Reader {
         }
     }
 
-    pub(crate) fn node(&mut self) -> Result<NodeId, Malformed> {
-        Ok(NodeId(i32::from_le_bytes(self.array()?)))
+    pub(crate) fn member(&mut self) -> Result<Member, Malformed> {
+        Ok(Member {
+            node: i32::from_le_bytes(self.array()?),
+            directory: DirectoryId(self.array()?),
+        })
     }
 
     /// What is there behind a flag that says so.
@@ -94,35 +100,33 @@ impl Reader {
         Ok(Vote {
             leader_id: LeaderId {
                 term: self.u64()?,
-                voted_for: self.node()?,
+                voted_for: self.member()?,
             },
             committed: self.flag()?,
         })
     }
 
-    fn nodes(&mut self) -> Result<BTreeSet<NodeId>, Malformed> {
+    fn set(&mut self) -> Result<BTreeSet<Member>, Malformed> {
         let count = usize::from(self.u16()?);
         if count > MEMBERS_MAX {
             return Err(Malformed("too many members"));
         }
-        let mut nodes = BTreeSet::new();
+        let mut members = BTreeSet::new();
         for _ in 0..count {
-            if !nodes.insert(self.node()?) {
+            if !members.insert(self.member()?) {
                 return Err(Malformed("a member is there twice"));
             }
         }
-        Ok(nodes)
+        Ok(members)
     }
 
     pub(crate) fn members(&mut self) -> Result<Members, Malformed> {
         let voters = match self.u8()? {
             0 => return Ok(Members::default()),
-            count @ 1..=2 => (0..count)
-                .map(|_| self.nodes())
-                .collect::<Result<Vec<_>, _>>()?,
+            count @ 1..=2 => (0..count).map(|_| self.set()).collect::<Result<Vec<_>, _>>()?,
             _ => return Err(Malformed("more than two sets of voters")),
         };
-        let all: BTreeMap<NodeId, ()> = self.nodes()?.into_iter().map(|node| (node, ())).collect();
+        let all: BTreeMap<Member, ()> = self.set()?.into_iter().map(|member| (member, ())).collect();
         Members::new(voters, all).map_err(|_| Malformed("a voter is no member, or there is none"))
     }
 
@@ -182,14 +186,19 @@ pub(crate) fn put_optional<T>(to: &mut Vec<u8>, value: Option<&T>, put: impl FnO
 
 pub(crate) fn put_vote(to: &mut Vec<u8>, vote: &Vote) {
     to.put_u64_le(vote.leader_id.term);
-    to.put_i32_le(vote.leader_id.voted_for.0);
+    put_member(to, &vote.leader_id.voted_for);
     to.put_u8(u8::from(vote.committed));
 }
 
-fn put_nodes(to: &mut Vec<u8>, nodes: impl ExactSizeIterator<Item = NodeId>) {
-    let count = u16::try_from(nodes.len()).expect("a group has far fewer nodes");
-    to.put_u16_le(count);
-    nodes.for_each(|node| to.put_i32_le(node.0));
+pub(crate) fn put_member(to: &mut Vec<u8>, member: &Member) {
+    to.put_i32_le(member.node);
+    to.put_slice(&member.directory.0);
+}
+
+fn put_set<'a>(to: &mut Vec<u8>, set: impl Iterator<Item = &'a Member>) {
+    let set: Vec<&Member> = set.collect();
+    to.put_u16_le(u16::try_from(set.len()).expect("a group has far fewer members"));
+    set.into_iter().for_each(|member| put_member(to, member));
 }
 
 pub(crate) fn put_members(to: &mut Vec<u8>, members: &Members) {
@@ -200,10 +209,9 @@ pub(crate) fn put_members(to: &mut Vec<u8>, members: &Members) {
         return;
     }
     for set in voters {
-        put_nodes(to, set.iter().copied());
+        put_set(to, set.iter());
     }
-    let all: Vec<NodeId> = members.nodes().map(|(node, ())| *node).collect();
-    put_nodes(to, all.into_iter());
+    put_set(to, members.nodes().map(|(member, ())| member));
 }
 
 pub(crate) fn put_stored_members(to: &mut Vec<u8>, members: &StoredMembers) {
@@ -241,8 +249,11 @@ pub(crate) fn entry_bytes(entry: &LibraryEntry) -> usize {
         Payload::Blank => 17,
         Payload::Normal(proposal) => 21 + proposal.0.len(),
         Payload::Membership(members) => {
-            let voters = members.get_joint_config().iter().map(|set| 2 + 4 * set.len());
-            18 + voters.sum::<usize>() + 2 + 4 * members.nodes().count()
+            let voters = members
+                .get_joint_config()
+                .iter()
+                .map(|set| 2 + MEMBER_BYTES * set.len());
+            18 + voters.sum::<usize>() + 2 + MEMBER_BYTES * members.nodes().count()
         }
     }
 }

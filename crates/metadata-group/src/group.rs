@@ -22,7 +22,7 @@ use crate::runtime::{CoreRuntime, with_random};
 use crate::snapshots::{Growth, take_for_ever};
 use crate::status::{Status, Watch};
 use crate::store::{Store, StoreError};
-use crate::{ENTRY_BYTES_MAX, EntryId, GroupIdentity, MessageError, NodeId, Settings, SettingsError};
+use crate::{ENTRY_BYTES_MAX, EntryId, GroupIdentity, Member, MessageError, Settings, SettingsError};
 
 /// Proposals that are under way at a time.
 const PROPOSALS_MAX: usize = 1024;
@@ -77,13 +77,13 @@ pub enum ProposeError {
     #[error("the metadata group is led by {}", leader_text(.leader))]
     NotLeader {
         /// Who leads, if that is known.
-        leader: Option<NodeId>,
+        leader: Option<Member>,
     },
     /// This node has lost its office meanwhile. The entry may be committed, now or later, or never.
     #[error("the fate of the entry is not known; the metadata group is led by {}", leader_text(.leader))]
     FateUnknown {
         /// Who leads, if that is known.
-        leader: Option<NodeId>,
+        leader: Option<Member>,
     },
     /// The group has stopped on this node. The entry may be committed, now or later, or never.
     #[error("the metadata group has stopped on this node: {0}")]
@@ -100,7 +100,7 @@ pub enum ChangeError {
     #[error("the metadata group is led by {}", leader_text(.leader))]
     NotLeader {
         /// Who leads, if that is known.
-        leader: Option<NodeId>,
+        leader: Option<Member>,
     },
     /// The change makes no sense now.
     #[error("the metadata group's members cannot change so: {0}")]
@@ -109,15 +109,18 @@ pub enum ChangeError {
     #[error("the fate of the change is not known; the metadata group is led by {}", leader_text(.leader))]
     FateUnknown {
         /// Who leads, if that is known.
-        leader: Option<NodeId>,
+        leader: Option<Member>,
     },
     /// The group has stopped on this node. The change may have been made.
     #[error("the metadata group has stopped on this node: {0}")]
     Stopped(String),
 }
 
-fn leader_text(leader: &Option<NodeId>) -> String {
-    leader.map_or_else(|| String::from("nobody that is known"), |node| format!("node {node}"))
+fn leader_text(leader: &Option<Member>) -> String {
+    leader.map_or_else(
+        || String::from("nobody that is known"),
+        |member| format!("node {}", member.node),
+    )
 }
 
 /// One node's part in a group. Clones are the same. It lives in the thread that started it.
@@ -125,7 +128,7 @@ fn leader_text(leader: &Option<NodeId>) -> String {
 pub struct Group(Rc<Inner>);
 
 struct Inner {
-    own: NodeId,
+    own: Member,
     raft: Raft,
     receiver: Rc<Receiver>,
     proposals: Cell<usize>,
@@ -165,17 +168,22 @@ impl Group {
         let config = settings.config()?;
         let generator = SeededRandom::new(u64::from_le_bytes(parts.random.bytes()));
         let first_call = u64::from_le_bytes(parts.random.bytes());
-        let Parts { disk, work, random, transport } = parts;
-        let calls = Calls::new(identity.node, transport, first_call);
+        let Parts {
+            disk,
+            work,
+            random,
+            transport,
+        } = parts;
+        let calls = Calls::new(identity.own, transport, first_call);
         let growth = Growth::new(settings.snapshot_bytes);
         with_random(generator, async {
             let store = Store::open(identity, disk, &*work, random, settings).await?;
             let machine = Machine::new(Box::new(image), store.clone(), growth.clone());
-            let raft = Raft::new(identity.node, config, calls.clone(), store, machine).await;
+            let raft = Raft::new(identity.own, config, calls.clone(), store, machine).await;
             let raft = raft.map_err(|error| StartError::Refused(error.to_string()))?;
             drop(CoreRuntime::spawn(take_for_ever(growth, raft.clone())));
             let group = Group(Rc::new(Inner {
-                own: identity.node,
+                own: identity.own,
                 receiver: Receiver::new(raft.clone(), calls),
                 raft,
                 proposals: Cell::new(0),
@@ -201,11 +209,15 @@ impl Group {
     /// See [`FoundError`].
     pub async fn found(&self) -> Result<(), FoundError> {
         let members = BTreeMap::from([(self.0.own, ())]);
-        self.0.raft.initialize(members).await.map_err(|error| match error {
-            RaftError::APIError(InitializeError::NotAllowed(_)) => FoundError::IsFounded,
-            RaftError::APIError(other) => FoundError::Stopped(other.to_string()),
-            RaftError::Fatal(fatal) => FoundError::Stopped(fatal.to_string()),
-        })
+        self.0
+            .raft
+            .initialize(members)
+            .await
+            .map_err(|error| match error {
+                RaftError::APIError(InitializeError::NotAllowed(_)) => FoundError::IsFounded,
+                RaftError::APIError(other) => FoundError::Stopped(other.to_string()),
+                RaftError::Fatal(fatal) => FoundError::Stopped(fatal.to_string()),
+            })
     }
 
     /// Proposes an entry, and returns when it is committed and this node's image has it. Without a majority it does not return; whoever
@@ -227,10 +239,14 @@ impl Group {
             Ok(written) => Ok((&written.log_id).into()),
             Err(RaftError::Fatal(fatal)) => Err(ProposeError::Stopped(fatal.to_string())),
             Err(RaftError::APIError(ClientWriteError::ForwardToLeader(forward))) => {
-                Err(ProposeError::NotLeader { leader: forward.leader_id })
+                Err(ProposeError::NotLeader {
+                    leader: forward.leader_id,
+                })
             }
             Err(RaftError::APIError(ClientWriteError::LogEntryDiscarded(forward))) => {
-                Err(ProposeError::FateUnknown { leader: forward.leader_id })
+                Err(ProposeError::FateUnknown {
+                    leader: forward.leader_id,
+                })
             }
             Err(RaftError::APIError(other)) => Err(ProposeError::Stopped(other.to_string())),
         }
@@ -250,10 +266,10 @@ impl Group {
     ///
     /// # Errors
     /// See [`ChangeError`].
-    pub async fn add_learner(&self, node: NodeId) -> Result<(), ChangeError> {
+    pub async fn add_learner(&self, member: Member) -> Result<(), ChangeError> {
         let _changing = self.begin_change()?;
         self.end_earlier_change().await?;
-        let added = self.0.raft.add_learner(node, (), true).await;
+        let added = self.0.raft.add_learner(member, (), true).await;
         added.map(drop).map_err(change_error)
     }
 
@@ -261,24 +277,27 @@ impl Group {
     ///
     /// # Errors
     /// See [`ChangeError`].
-    pub async fn add_voter(&self, node: NodeId) -> Result<(), ChangeError> {
-        self.change(ChangeMembers::AddVoterIds(BTreeSet::from([node])), true).await
+    pub async fn add_voter(&self, member: Member) -> Result<(), ChangeError> {
+        self.change(ChangeMembers::AddVoterIds(BTreeSet::from([member])), true)
+            .await
     }
 
     /// Takes a node's vote, and leaves it a learner. A leader that takes its own gives up its office.
     ///
     /// # Errors
     /// See [`ChangeError`].
-    pub async fn remove_voter(&self, node: NodeId) -> Result<(), ChangeError> {
-        self.change(ChangeMembers::RemoveVoters(BTreeSet::from([node])), true).await
+    pub async fn remove_voter(&self, member: Member) -> Result<(), ChangeError> {
+        self.change(ChangeMembers::RemoveVoters(BTreeSet::from([member])), true)
+            .await
     }
 
     /// Lets go of a learner.
     ///
     /// # Errors
     /// See [`ChangeError`].
-    pub async fn remove_learner(&self, node: NodeId) -> Result<(), ChangeError> {
-        self.change(ChangeMembers::RemoveNodes(BTreeSet::from([node])), true).await
+    pub async fn remove_learner(&self, member: Member) -> Result<(), ChangeError> {
+        self.change(ChangeMembers::RemoveNodes(BTreeSet::from([member])), true)
+            .await
     }
 
     /// Brings a change of voters to its end that an earlier leader began. Every other change does so, too, before its own.
@@ -295,9 +314,14 @@ impl Group {
     ///
     /// # Errors
     /// See [`ChangeError`].
-    pub async fn hand_over(&self, to: NodeId) -> Result<(), ChangeError> {
+    pub async fn hand_over(&self, to: Member) -> Result<(), ChangeError> {
         let _changing = self.begin_change()?;
-        let Status { is_leader, leader, voters, .. } = self.status();
+        let Status {
+            is_leader,
+            leader,
+            voters,
+            ..
+        } = self.status();
         if !is_leader {
             return Err(ChangeError::NotLeader { leader });
         }
@@ -313,7 +337,7 @@ impl Group {
     ///
     /// # Errors
     /// It is none. Nothing was changed; the link it came by is of no use.
-    pub fn receive(&self, from: NodeId, message: Bytes) -> Result<(), MessageError> {
+    pub fn receive(&self, from: Member, message: Bytes) -> Result<(), MessageError> {
         self.0.receiver.receive(from, message)
     }
 
@@ -336,13 +360,23 @@ impl Group {
         }
         // No change of its own; the library goes on from both sets to the later one.
         let nobody = ChangeMembers::AddVoterIds(BTreeSet::new());
-        self.0.raft.change_membership(nobody, true).await.map(drop).map_err(change_error)
+        self.0
+            .raft
+            .change_membership(nobody, true)
+            .await
+            .map(drop)
+            .map_err(change_error)
     }
 
-    async fn change(&self, change: ChangeMembers<NodeId, ()>, retain: bool) -> Result<(), ChangeError> {
+    async fn change(&self, change: ChangeMembers<Member, ()>, retain: bool) -> Result<(), ChangeError> {
         let _changing = self.begin_change()?;
         self.end_earlier_change().await?;
-        self.0.raft.change_membership(change, retain).await.map(drop).map_err(change_error)
+        self.0
+            .raft
+            .change_membership(change, retain)
+            .await
+            .map(drop)
+            .map_err(change_error)
     }
 }
 
@@ -350,12 +384,12 @@ fn change_error(error: RaftError<Library, ClientWriteError<Library>>) -> ChangeE
     let leader = |forward: ForwardToLeader<Library>| forward.leader_id;
     match error {
         RaftError::Fatal(fatal) => ChangeError::Stopped(Fatal::to_string(&fatal)),
-        RaftError::APIError(ClientWriteError::ForwardToLeader(forward)) => {
-            ChangeError::NotLeader { leader: leader(forward) }
-        }
-        RaftError::APIError(ClientWriteError::LogEntryDiscarded(forward)) => {
-            ChangeError::FateUnknown { leader: leader(forward) }
-        }
+        RaftError::APIError(ClientWriteError::ForwardToLeader(forward)) => ChangeError::NotLeader {
+            leader: leader(forward),
+        },
+        RaftError::APIError(ClientWriteError::LogEntryDiscarded(forward)) => ChangeError::FateUnknown {
+            leader: leader(forward),
+        },
         RaftError::APIError(other) => ChangeError::Refused(other.to_string()),
     }
 }

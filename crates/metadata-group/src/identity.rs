@@ -1,18 +1,27 @@
-//! The names of nodes, of entries and of the group itself.
+//! The names of members, of entries and of the group itself.
 
 use std::fmt;
 
 use openraft::LogId;
 use openraft::vote::leader_id_std::CommittedLeaderId;
-use record::{ClusterId, Offset};
+use record::{ClusterId, DirectoryId, Offset};
 
-/// A node of the cluster, as its metadata knows it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct NodeId(pub i32);
+/// A member of the group: a node with one directory. An empty disk makes another member of the node.
+///
+/// A member that has lost what it kept must never come back under its name. It would vote twice in a term; and as it hears the log anew from
+/// its beginning, it would come by sets of voters of long ago, in which it may have been alone, and elect itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Member {
+    /// The node, as the cluster's metadata knows it.
+    pub node: i32,
+    /// The directory that it keeps its part in, drawn when that was made.
+    pub directory: DirectoryId,
+}
 
-impl fmt::Display for NodeId {
+impl fmt::Display for Member {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
+        let [a, b, c, d, ..] = self.directory.0;
+        write!(f, "{} ({a:02x}{b:02x}{c:02x}{d:02x})", self.node)
     }
 }
 
@@ -51,6 +60,6 @@ impl From<&LibraryId> for EntryId {
 pub struct GroupIdentity {
     /// The cluster.
     pub cluster: ClusterId,
-    /// The node itself.
-    pub node: NodeId,
+    /// The member itself.
+    pub own: Member,
 }

@@ -26,7 +26,7 @@ mod status;
 mod store;
 
 pub use group::{ChangeError, FoundError, Group, Parts, ProposeError, StartError};
-pub use identity::{EntryId, GroupIdentity, NodeId};
+pub use identity::{EntryId, GroupIdentity, Member};
 pub use image::{Entry, Image, Unusable};
 pub use message::{
     ENTRY_BYTES_MAX, MESSAGE_BYTES_MAX, MessageError, SNAPSHOT_BYTES_MAX, Summary, Verdict, summary,

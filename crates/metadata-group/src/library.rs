@@ -5,7 +5,7 @@ use std::fmt;
 use bytes::Bytes;
 use openraft::impls::leader_id_std;
 
-use crate::NodeId;
+use crate::Member;
 use crate::identity::LibraryId;
 use crate::machine::Machine;
 use crate::runtime::CoreRuntime;
@@ -15,10 +15,10 @@ openraft::declare_raft_types!(
     pub(crate) Library:
         D = Proposal,
         R = (),
-        NodeId = NodeId,
+        NodeId = Member,
         Node = (),
         Term = u64,
-        LeaderId = leader_id_std::LeaderId<u64, NodeId>,
+        LeaderId = leader_id_std::LeaderId<u64, Member>,
         AsyncRuntime = CoreRuntime,
 );
 
@@ -32,15 +32,15 @@ impl fmt::Display for Proposal {
     }
 }
 
-pub(crate) type LeaderId = leader_id_std::LeaderId<u64, NodeId>;
+pub(crate) type LeaderId = leader_id_std::LeaderId<u64, Member>;
 pub(crate) type Vote = openraft::Vote<LeaderId>;
-pub(crate) type Payload = openraft::EntryPayload<Proposal, NodeId, ()>;
+pub(crate) type Payload = openraft::EntryPayload<Proposal, Member, ()>;
 pub(crate) type LibraryEntry = openraft::Entry<CommittedLeaderId, Payload>;
-pub(crate) type Members = openraft::Membership<NodeId, ()>;
+pub(crate) type Members = openraft::Membership<Member, ()>;
 pub(crate) type CommittedLeaderId = openraft::vote::leader_id_std::CommittedLeaderId<u64>;
-pub(crate) type StoredMembers = openraft::StoredMembership<CommittedLeaderId, NodeId, ()>;
-pub(crate) type SnapshotMeta = openraft::SnapshotMeta<CommittedLeaderId, NodeId, ()>;
-pub(crate) type Snapshot = openraft::Snapshot<CommittedLeaderId, NodeId, (), Bytes>;
+pub(crate) type StoredMembers = openraft::StoredMembership<CommittedLeaderId, Member, ()>;
+pub(crate) type SnapshotMeta = openraft::SnapshotMeta<CommittedLeaderId, Member, ()>;
+pub(crate) type Snapshot = openraft::Snapshot<CommittedLeaderId, Member, (), Bytes>;
 pub(crate) type Raft = openraft::Raft<Library, Machine>;
 
 /// An entry's identity of its parts.

@@ -9,9 +9,9 @@ use openraft::raft::{
 };
 
 use crate::codec::{
-    Malformed, Reader, put_entry, put_id, put_optional, put_snapshot_meta, put_vote,
+    Malformed, Reader, put_entry, put_id, put_member, put_optional, put_snapshot_meta, put_vote,
 };
-use crate::identity::{EntryId, NodeId};
+use crate::identity::{EntryId, Member};
 use crate::library::{Library, SnapshotMeta, Vote};
 use crate::settings::ENTRIES_MAX;
 
@@ -171,7 +171,7 @@ fn put_request(to: &mut Vec<u8>, request: &Request) {
         Request::Transfer(transfer) => {
             to.put_u8(TRANSFER);
             put_vote(to, transfer.from_leader());
-            to.put_i32_le(transfer.to_node_id().0);
+            put_member(to, transfer.to_node_id());
             put_optional(to, transfer.last_log_id(), put_id);
         }
     }
@@ -232,7 +232,7 @@ fn body(from: &mut Reader) -> Result<Body, MessageError> {
         PIECE => Body::Request(Request::Piece(piece(from)?)),
         TRANSFER => Body::Request(Request::Transfer(TransferLeaderRequest::new(
             from.vote()?,
-            from.node()?,
+            from.member()?,
             from.optional(Reader::id)?,
         ))),
         APPEND_ANSWER => Body::Answer(Answer::Append(append_answer(from)?)),
@@ -303,7 +303,9 @@ fn piece(from: &mut Reader) -> Result<Piece, Malformed> {
     let bytes = from.take(length)?;
     let end = begin.checked_add(bytes.len() as u64);
     if snapshot_bytes > SNAPSHOT_BYTES_MAX || end.is_none_or(|end| end > snapshot_bytes) {
-        return Err(Malformed("a piece lies outside of its snapshot, or that is too long"));
+        return Err(Malformed(
+            "a piece lies outside of its snapshot, or that is too long",
+        ));
     }
     let last = meta.last_log_id.as_ref().map(|id| id.leader_id.term);
     if !vote.committed || last > Some(vote.leader_id.term) {
@@ -347,7 +349,7 @@ pub struct Summary {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Verdict {
     /// For whom the voter's vote of this term is.
-    pub voted_for: NodeId,
+    pub voted_for: Member,
     /// Whether it was given to who asked.
     pub is_granted: bool,
 }

@@ -17,7 +17,7 @@ use openraft::raft::{
 use openraft::{RPCTypes, RaftNetworkFactory, RaftNetworkV2};
 use tokio::sync::oneshot;
 
-use crate::NodeId;
+use crate::Member;
 use crate::library::{Library, Snapshot, Vote};
 use crate::message::{Answer, Body, Message, PIECE_BYTES_MAX, Piece, Request};
 
@@ -27,7 +27,7 @@ use crate::message::{Answer, Body, Message, PIECE_BYTES_MAX, Piece, Request};
 pub trait Transport {
     /// Sends a message, of [`MESSAGE_BYTES_MAX`](crate::MESSAGE_BYTES_MAX) at most, or gives it up at once; never waits.
     /// The receiver hands it to [`Group::receive`](crate::Group::receive).
-    fn send(&self, to: NodeId, message: Bytes);
+    fn send(&self, to: Member, message: Bytes);
 }
 
 type Rpc<T> = Result<T, RPCError<Library>>;
@@ -37,7 +37,7 @@ type Rpc<T> = Result<T, RPCError<Library>>;
 pub(crate) struct Calls(Rc<Inner>);
 
 struct Inner {
-    own: NodeId,
+    own: Member,
     transport: Rc<dyn Transport>,
     open: RefCell<Open>,
 }
@@ -45,7 +45,7 @@ struct Inner {
 struct Open {
     /// Drawn at the start, so that an answer to a call of an earlier start is none to a call of this one.
     next: u64,
-    waiting: BTreeMap<u64, (NodeId, oneshot::Sender<Answer>)>,
+    waiting: BTreeMap<u64, (Member, oneshot::Sender<Answer>)>,
 }
 
 /// Forgets a call whose caller has gone.
@@ -58,7 +58,7 @@ impl Drop for Waiting<'_> {
 }
 
 impl Calls {
-    pub(crate) fn new(own: NodeId, transport: Rc<dyn Transport>, first: u64) -> Calls {
+    pub(crate) fn new(own: Member, transport: Rc<dyn Transport>, first: u64) -> Calls {
         Calls(Rc::new(Inner {
             own,
             transport,
@@ -70,13 +70,13 @@ impl Calls {
     }
 
     /// Sends an answer.
-    pub(crate) fn answer(&self, to: NodeId, call: u64, answer: Answer) {
+    pub(crate) fn answer(&self, to: Member, call: u64, answer: Answer) {
         let body = Body::Answer(answer);
         self.0.transport.send(to, Message { call, body }.encode());
     }
 
     /// Takes an answer in. One that nobody waits for is dropped.
-    pub(crate) fn answered(&self, from: NodeId, call: u64, answer: Answer) {
+    pub(crate) fn answered(&self, from: Member, call: u64, answer: Answer) {
         let mut open = self.0.open.borrow_mut();
         // Only who was asked may answer.
         if open.waiting.get(&call).is_some_and(|(asked, _)| *asked == from)
@@ -87,7 +87,7 @@ impl Calls {
     }
 
     /// `None` if there was no answer in time.
-    async fn call(&self, to: NodeId, request: Request, timeout: Duration) -> Option<Answer> {
+    async fn call(&self, to: Member, request: Request, timeout: Duration) -> Option<Answer> {
         let (caller, answer) = oneshot::channel();
         let call = {
             let mut open = self.0.open.borrow_mut();
@@ -106,7 +106,7 @@ impl Calls {
 impl RaftNetworkFactory<Library> for Calls {
     type Network = Peer;
 
-    async fn new_client(&mut self, target: NodeId, _node: &()) -> Peer {
+    async fn new_client(&mut self, target: Member, _node: &()) -> Peer {
         Peer {
             calls: self.clone(),
             target,
@@ -117,7 +117,7 @@ impl RaftNetworkFactory<Library> for Calls {
 /// One other node.
 pub(crate) struct Peer {
     calls: Calls,
-    target: NodeId,
+    target: Member,
 }
 
 impl Peer {
@@ -147,7 +147,9 @@ impl Peer {
                 begin: begin as u64,
                 bytes: bytes.slice(begin..end),
             };
-            let answer = self.ask(RPCTypes::InstallSnapshot, Request::Piece(piece), timeout).await?;
+            let answer = self
+                .ask(RPCTypes::InstallSnapshot, Request::Piece(piece), timeout)
+                .await?;
             match answer {
                 Answer::Installed(vote) => return Ok(vote),
                 Answer::More if end < bytes.len() => begin = end,
@@ -173,7 +175,10 @@ impl RaftNetworkV2<Library> for Peer {
         option: RPCOption,
     ) -> Rpc<AppendEntriesResponse<Library>> {
         let request = Request::Append(request);
-        match self.ask(RPCTypes::AppendEntries, request, option.hard_ttl()).await? {
+        match self
+            .ask(RPCTypes::AppendEntries, request, option.hard_ttl())
+            .await?
+        {
             Answer::Append(answer) => Ok(answer),
             _ => Err(mismatch()),
         }
@@ -219,7 +224,10 @@ impl RaftNetworkV2<Library> for Peer {
         option: RPCOption,
     ) -> Rpc<TransferLeaderResponse<Library>> {
         let request = Request::Transfer(request);
-        match self.ask(RPCTypes::TransferLeader, request, option.hard_ttl()).await? {
+        match self
+            .ask(RPCTypes::TransferLeader, request, option.hard_ttl())
+            .await?
+        {
             Answer::Transferred(true) => Ok(Ok(())),
             Answer::Transferred(false) => Err(NetworkError::from_string("the office was refused").into()),
             _ => Err(mismatch()),

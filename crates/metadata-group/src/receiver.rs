@@ -10,7 +10,7 @@ use std::rc::Rc;
 use bytes::Bytes;
 use openraft::async_runtime::AsyncRuntime;
 
-use crate::NodeId;
+use crate::Member;
 use crate::library::{Raft, Snapshot};
 use crate::message::{Answer, Body, Message, MessageError, Piece, Request};
 use crate::network::Calls;
@@ -25,13 +25,13 @@ const SENDERS_MAX: usize = 1024;
 pub(crate) struct Receiver {
     raft: Raft,
     calls: Calls,
-    under_way: RefCell<BTreeMap<NodeId, Rc<Cell<usize>>>>,
+    under_way: RefCell<BTreeMap<Member, Rc<Cell<usize>>>>,
     arriving: RefCell<Option<Arriving>>,
 }
 
 /// A snapshot of which the first pieces have come.
 struct Arriving {
-    from: NodeId,
+    from: Member,
     first: Piece,
     bytes: Vec<u8>,
 }
@@ -55,7 +55,7 @@ impl Receiver {
         })
     }
 
-    pub(crate) fn receive(self: &Rc<Self>, from: NodeId, message: Bytes) -> Result<(), MessageError> {
+    pub(crate) fn receive(self: &Rc<Self>, from: Member, message: Bytes) -> Result<(), MessageError> {
         let Message { call, body } = Message::decode(message)?;
         match body {
             Body::Answer(answer) => self.calls.answered(from, call, answer),
@@ -73,7 +73,7 @@ impl Receiver {
         Ok(())
     }
 
-    fn take_place(&self, from: NodeId) -> Option<Taken> {
+    fn take_place(&self, from: Member) -> Option<Taken> {
         let mut under_way = self.under_way.borrow_mut();
         if under_way.len() >= SENDERS_MAX && !under_way.contains_key(&from) {
             return None;
@@ -87,7 +87,7 @@ impl Receiver {
     }
 
     /// The library answers only when what it says is durable here.
-    async fn answer(&self, from: NodeId, request: Request) -> Answer {
+    async fn answer(&self, from: Member, request: Request) -> Answer {
         let answer = match request {
             Request::Append(append) => self.raft.append_entries(append).await.ok().map(Answer::Append),
             Request::Vote(vote) => self.raft.vote(vote).await.ok().map(Answer::Vote),
@@ -101,7 +101,7 @@ impl Receiver {
         answer.unwrap_or(Answer::Stopped)
     }
 
-    async fn take_piece(&self, from: NodeId, piece: Piece) -> Option<Answer> {
+    async fn take_piece(&self, from: Member, piece: Piece) -> Option<Answer> {
         let vote = piece.vote;
         let snapshot = match self.put_together(from, piece) {
             Ok(snapshot) => snapshot,
@@ -112,7 +112,7 @@ impl Receiver {
     }
 
     /// Returns the snapshot when its last piece has come.
-    fn put_together(&self, from: NodeId, piece: Piece) -> Result<Snapshot, Answer> {
+    fn put_together(&self, from: Member, piece: Piece) -> Result<Snapshot, Answer> {
         let mut arriving = self.arriving.borrow_mut();
         if piece.begin == 0 {
             *arriving = Some(Arriving {
@@ -137,7 +137,7 @@ impl Receiver {
 }
 
 impl Arriving {
-    fn continues(&self, from: NodeId, piece: &Piece) -> bool {
+    fn continues(&self, from: Member, piece: &Piece) -> bool {
         self.from == from
             && self.first.vote == piece.vote
             && self.first.meta == piece.meta

@@ -7,7 +7,7 @@ use openraft::type_config::alias::WatchReceiverOf;
 use openraft::{RaftMetrics, ServerState};
 
 use crate::library::Library;
-use crate::{EntryId, NodeId};
+use crate::{EntryId, Member};
 
 type Metrics = WatchReceiverOf<Library, RaftMetrics<Library>>;
 
@@ -18,13 +18,13 @@ pub struct Status {
     /// gone with a crash.
     pub term: u64,
     /// The node that leads in this term, if this one knows any.
-    pub leader: Option<NodeId>,
+    pub leader: Option<Member>,
     /// Whether that is this node itself. In one term, one node at most ever says so.
     pub is_leader: bool,
     /// The nodes with a vote; while voters change, those of before and after.
-    pub voters: BTreeSet<NodeId>,
+    pub voters: BTreeSet<Member>,
     /// The nodes that are told, and have no vote.
-    pub learners: BTreeSet<NodeId>,
+    pub learners: BTreeSet<Member>,
     /// Whether a change of voters has begun and not ended: both sets must agree to all that is committed.
     pub is_changing: bool,
     /// The last entry that this node's image has, the group's own entries counted.

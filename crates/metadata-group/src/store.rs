@@ -83,7 +83,9 @@ impl Store {
             Bound::Unbounded => 0,
         };
         let log = self.0.log.borrow();
-        let wanted = log.from(begin).take_while(|entry| range.contains(&entry.log_id.index));
+        let wanted = log
+            .from(begin)
+            .take_while(|entry| range.contains(&entry.log_id.index));
         let mut bytes = 0;
         let mut entries = Vec::new();
         for entry in wanted {

@@ -80,7 +80,11 @@ impl<T> Receiver<T> {
         }
     }
 
-    fn poll_changed(&mut self, place: &mut Place<'_, T>, context: &mut Context<'_>) -> Poll<Result<(), RecvError>> {
+    fn poll_changed(
+        &mut self,
+        place: &mut Place<'_, T>,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<(), RecvError>> {
         let version = self.shared.version.get();
         if version != self.seen {
             self.seen = version;

@@ -75,7 +75,10 @@ impl NewFile {
         content.extend_from_slice(&frame);
         let position = content.len() as u64;
         // As much again as is there, so that a file lasts a while.
-        let length = self.length_min.max(2 * position).next_multiple_of(BLOCK_BYTES as u64);
+        let length = self
+            .length_min
+            .max(2 * position)
+            .next_multiple_of(BLOCK_BYTES as u64);
         content.resize(length as usize, 0);
         place.disk.replace(&place.path, &content)?;
         Ok(LogFile {
@@ -218,7 +221,11 @@ impl Scan<'_> {
         for position in (behind..self.length).step_by(BLOCK_BYTES) {
             let found = self.header_at(position)?;
             if found.is_some_and(|header| header.sequence > self.sequence) {
-                return Err(damaged(self.path, self.position, "a frame is damaged, and others follow it"));
+                return Err(damaged(
+                    self.path,
+                    self.position,
+                    "a frame is damaged, and others follow it",
+                ));
             }
         }
         Ok(())

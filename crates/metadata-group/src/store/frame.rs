@@ -24,7 +24,8 @@ const FILE_CHECKSUM_AT: usize = 40;
 pub(super) fn checksum(identity: &GroupIdentity, parts: &[&[u8]]) -> u64 {
     let mut digest = Digest::new(CrcAlgorithm::Crc64Nvme);
     digest.update(&identity.cluster.0);
-    digest.update(&identity.node.0.to_le_bytes());
+    digest.update(&identity.own.node.to_le_bytes());
+    digest.update(&identity.own.directory.0);
     parts.iter().for_each(|part| digest.update(part));
     digest.finalize()
 }
@@ -63,7 +64,7 @@ impl FileHeader {
         let mut block = Vec::with_capacity(BLOCK_BYTES);
         block.put_slice(FILE_MAGIC);
         block.put_u32_le(VERSION);
-        block.put_i32_le(identity.node.0);
+        block.put_i32_le(identity.own.node);
         block.put_u64_le(self.salt);
         block.put_u64_le(self.first);
         block.put_u64_le(0);

@@ -52,7 +52,7 @@ impl Record {
     pub(crate) fn bytes(&self) -> usize {
         match self {
             Record::Entry(entry) => 1 + entry_bytes(entry),
-            Record::Vote(_) | Record::Truncate { .. } | Record::Purge(_) => 17,
+            Record::Vote(_) | Record::Truncate { .. } | Record::Purge(_) => 30,
         }
     }
 
@@ -100,7 +100,12 @@ impl Log {
     /// The identity of the entry at an index that is there, or was given up last.
     pub(crate) fn id_at(&self, index: u64) -> Option<LibraryId> {
         let purged = self.purged.filter(|id| id.index == index);
-        purged.or_else(|| self.from(index).next().map(|entry| entry.log_id).filter(|id| id.index == index))
+        purged.or_else(|| {
+            self.from(index)
+                .next()
+                .map(|entry| entry.log_id)
+                .filter(|id| id.index == index)
+        })
     }
 
     fn first(&self) -> u64 {
@@ -125,7 +130,10 @@ impl Log {
                 if entry.log_id.index != self.next() {
                     return Err(Malformed("an entry does not follow the one before it"));
                 }
-                if self.last().is_some_and(|last| last.leader_id > entry.log_id.leader_id) {
+                if self
+                    .last()
+                    .is_some_and(|last| last.leader_id > entry.log_id.leader_id)
+                {
                     return Err(Malformed("an entry's term is less than the one before"));
                 }
                 self.entries_bytes += entry_bytes(&entry);
@@ -152,7 +160,11 @@ impl Log {
             self.entries.clear();
             self.entries_bytes = 0;
         }
-        while self.entries.front().is_some_and(|entry| entry.log_id.index <= last.index) {
+        while self
+            .entries
+            .front()
+            .is_some_and(|entry| entry.log_id.index <= last.index)
+        {
             self.drop(VecDeque::pop_front);
         }
         self.purged = Some(last);

@@ -84,7 +84,9 @@ impl Store {
         let lane = lane.map_err(|error| failed(&directory, error))?;
         let places = (log_place.clone(), snapshot_place.clone());
         let (salt, file_bytes) = (u64::from_le_bytes(random.bytes()), settings.file_bytes);
-        let found = lane.run(move || find(&places.0, &places.1, salt, file_bytes)).await?;
+        let found = lane
+            .run(move || find(&places.0, &places.1, salt, file_bytes))
+            .await?;
         let log = Rc::new(RefCell::new(found.log));
         let (changes, changed) = mpsc::unbounded_channel();
         let writer = Writer {
@@ -128,7 +130,10 @@ impl Store {
 /// with the next power cut.
 fn find(log: &Place, snapshot: &Place, salt: u64, file_bytes: u64) -> Result<Found, StoreError> {
     let directory = log.path.parent().expect("the log is in a directory");
-    let names = log.disk.list(directory).map_err(|error| failed(directory, error))?;
+    let names = log
+        .disk
+        .list(directory)
+        .map_err(|error| failed(directory, error))?;
     let is_there = names.iter().any(|name| name == LOG);
     if !is_there {
         make_directory(&*log.disk, directory).map_err(|error| failed(directory, error))?;
@@ -147,7 +152,11 @@ fn find(log: &Place, snapshot: &Place, salt: u64, file_bytes: u64) -> Result<Fou
     let last = found.as_ref().and_then(|meta| meta.last_log_id);
     let begins_behind = |purged: LibraryId| last.is_none_or(|last| last.index < purged.index);
     if read.log.purged().is_some_and(begins_behind) {
-        return Err(damaged(&snapshot.path, 0, "the log begins behind the end of the snapshot"));
+        return Err(damaged(
+            &snapshot.path,
+            0,
+            "the log begins behind the end of the snapshot",
+        ));
     }
     let file = NewFile::of(&read.log, salt, read.sequence, file_bytes).write(log);
     Ok(Found {
@@ -160,5 +169,8 @@ fn find(log: &Place, snapshot: &Place, salt: u64, file_bytes: u64) -> Result<Fou
 /// Makes the directory and those above it, with their names durable.
 fn make_directory(disk: &dyn Disk, directory: &Path) -> io::Result<()> {
     disk.create_directory(directory)?;
-    directory.ancestors().skip(1).try_for_each(|above| disk.sync_directory(above))
+    directory
+        .ancestors()
+        .skip(1)
+        .try_for_each(|above| disk.sync_directory(above))
 }

@@ -24,7 +24,7 @@ const VERSION: u32 = 1;
 const HEADER_BYTES: usize = 40;
 const CHECKSUM_AT: usize = 32;
 /// The most bytes that say what is in a snapshot.
-const META_BYTES_MAX: u64 = 64 << 10;
+const META_BYTES_MAX: u64 = 128 << 10;
 
 /// See the module.
 pub(super) struct Snapshots {
@@ -69,7 +69,10 @@ impl Snapshots {
             return Ok(());
         }
         let place = self.place.clone();
-        let saved = self.pool.run(move || place.disk.replace(&place.path, &content)).await;
+        let saved = self
+            .pool
+            .run(move || place.disk.replace(&place.path, &content))
+            .await;
         saved.inspect(|()| *self.meta.borrow_mut() = Some(meta.clone()))
     }
 
@@ -124,7 +127,11 @@ fn read(place: &Place) -> Result<Option<Snapshot>, StoreError> {
     let header = content.get(..HEADER_BYTES).filter(|header| header[..8] == *MAGIC);
     let header = header.filter(|h| u64_at(h, CHECKSUM_AT) == checksum(&place.identity, &[&h[..CHECKSUM_AT]]));
     let Some(header) = header else {
-        return Err(damaged(path, 0, "the snapshot's header is damaged, or another node's"));
+        return Err(damaged(
+            path,
+            0,
+            "the snapshot's header is damaged, or another node's",
+        ));
     };
     let version = u32_at(header, 8);
     if version != VERSION {

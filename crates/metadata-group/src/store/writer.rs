@@ -110,7 +110,12 @@ impl Writer {
             waiting.push(change.done);
         }
         let salt = u64::from_le_bytes(self.random.bytes());
-        let new = NewFile::of(&self.log.borrow(), salt, self.file.next_sequence(), self.file_bytes);
+        let new = NewFile::of(
+            &self.log.borrow(),
+            salt,
+            self.file.next_sequence(),
+            self.file_bytes,
+        );
         let place = self.place.clone();
         let file = self.lane.run(move || new.write(&place)).await?;
         self.lane.let_go(std::mem::replace(&mut self.file, file));

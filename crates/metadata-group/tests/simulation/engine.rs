@@ -58,7 +58,10 @@ impl Engine {
         }
     }
 
-    #[expect(clippy::disallowed_methods, reason = "the first task of a unit; it begins the others as a core does")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the first task of a unit; it begins the others as a core does"
+    )]
     pub(crate) fn add(&mut self, task: impl Future<Output = ()> + 'static) -> UnitId {
         let tasks = LocalSet::new();
         tasks.spawn_local(task);
@@ -99,7 +102,8 @@ impl Engine {
                     return Poll::Ready(false);
                 }
                 if !self.step() {
-                    *self.driver.lock().unwrap_or_else(PoisonError::into_inner) = Some(context.waker().clone());
+                    *self.driver.lock().unwrap_or_else(PoisonError::into_inner) =
+                        Some(context.waker().clone());
                     return end.as_mut().poll(context).map(|()| is_done());
                 }
             }
@@ -109,7 +113,12 @@ impl Engine {
 
     fn step(&mut self) -> bool {
         let is_ready = |unit: &Unit| !unit.is_stopped && unit.flag.is_raised.load(Ordering::Relaxed);
-        let ready: Vec<UnitId> = self.units.iter().filter(|(_, unit)| is_ready(unit)).map(|(id, _)| *id).collect();
+        let ready: Vec<UnitId> = self
+            .units
+            .iter()
+            .filter(|(_, unit)| is_ready(unit))
+            .map(|(id, _)| *id)
+            .collect();
         if ready.is_empty() {
             return false;
         }

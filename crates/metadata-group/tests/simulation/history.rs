@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use bytes::Bytes;
-use metadata_group::{Entry, EntryId, NodeId, Summary};
+use metadata_group::{Entry, EntryId, Member, Summary};
 
 /// Names a proposal: each is made once.
 pub(crate) type Value = u64;
@@ -23,10 +23,10 @@ struct Facts {
     digests: BTreeMap<i64, u64>,
     acknowledged: BTreeMap<Value, EntryId>,
     refused: BTreeSet<Value>,
-    leaders: BTreeMap<u64, NodeId>,
+    leaders: BTreeMap<u64, Member>,
     /// The greatest term that a node has told.
-    terms: BTreeMap<NodeId, u64>,
-    votes: BTreeMap<(NodeId, u64), NodeId>,
+    terms: BTreeMap<Member, u64>,
+    votes: BTreeMap<(Member, u64), Member>,
     wrong: Option<String>,
 }
 
@@ -36,7 +36,9 @@ pub(crate) fn value_of(bytes: &[u8]) -> Value {
 }
 
 fn mix(digest: u64, number: u64) -> u64 {
-    (digest ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29)
+    (digest ^ number)
+        .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        .rotate_left(29)
 }
 
 impl Facts {
@@ -59,14 +61,19 @@ impl History {
     }
 
     /// A node applies an entry on an image; returns what the image amounts to then.
-    fn applied(&self, node: NodeId, entry: &Entry, before: u64) -> u64 {
+    fn applied(&self, node: Member, entry: &Entry, before: u64) -> u64 {
         let mut facts = self.0.borrow_mut();
         let (offset, term) = (entry.id.offset.0, entry.id.term);
         let value = value_of(&entry.bytes);
-        let digest = entry.bytes.iter().fold(mix(before, offset as u64), |d, byte| mix(d, u64::from(*byte)));
+        let digest = entry
+            .bytes
+            .iter()
+            .fold(mix(before, offset as u64), |d, byte| mix(d, u64::from(*byte)));
         let known = *facts.committed.entry(offset).or_insert((term, value));
         if known != (term, value) {
-            facts.wrong(format!("node {node} applies {term}, {value} at {offset}, where another applied {known:?}"));
+            facts.wrong(format!(
+                "node {node} applies {term}, {value} at {offset}, where another applied {known:?}"
+            ));
         }
         let place = *facts.values.entry(value).or_insert(offset);
         if place != offset {
@@ -82,10 +89,12 @@ impl History {
         digest
     }
 
-    fn installed(&self, node: NodeId, state: State) {
+    fn installed(&self, node: Member, state: State) {
         let mut facts = self.0.borrow_mut();
         if state.last >= 0 && facts.digests.get(&state.last) != Some(&state.digest) {
-            facts.wrong(format!("node {node} installs an image that nobody had: {state:?}"));
+            facts.wrong(format!(
+                "node {node} installs an image that nobody had: {state:?}"
+            ));
         }
     }
 
@@ -93,7 +102,9 @@ impl History {
         let mut facts = self.0.borrow_mut();
         facts.acknowledged.insert(value, id);
         if facts.committed.get(&id.offset.0) != Some(&(id.term, value)) {
-            facts.wrong(format!("{value} is acknowledged at {id}, and is not committed there"));
+            facts.wrong(format!(
+                "{value} is acknowledged at {id}, and is not committed there"
+            ));
         }
     }
 
@@ -110,7 +121,7 @@ impl History {
     }
 
     /// Returns the leader of the greatest term, if it is new.
-    pub(crate) fn leads(&self, node: NodeId, term: u64) -> bool {
+    pub(crate) fn leads(&self, node: Member, term: u64) -> bool {
         let mut facts = self.0.borrow_mut();
         let is_new = !facts.leaders.contains_key(&term);
         let leader = *facts.leaders.entry(term).or_insert(node);
@@ -121,13 +132,13 @@ impl History {
     }
 
     /// A node has told others in which term it is.
-    fn told(&self, node: NodeId, term: u64, how: &str) {
+    fn told(&self, node: Member, term: u64, how: &str) {
         self.is_in(node, term, how);
         self.0.borrow_mut().terms.insert(node, term);
     }
 
     /// A node is in a term, that is none before one that it has told. What it has not told may be gone with a crash.
-    pub(crate) fn is_in(&self, node: NodeId, term: u64, how: &str) {
+    pub(crate) fn is_in(&self, node: Member, term: u64, how: &str) {
         let mut facts = self.0.borrow_mut();
         let told = *facts.terms.entry(node).or_default();
         if term < told {
@@ -135,14 +146,7 @@ impl History {
         }
     }
 
-    /// A node's disk was exchanged for an empty one, when it was no member: it knows nothing any more.
-    pub(crate) fn forgets(&self, node: NodeId) {
-        let mut facts = self.0.borrow_mut();
-        facts.terms.remove(&node);
-        facts.votes.retain(|(voter, _), _| *voter != node);
-    }
-
-    pub(crate) fn sent(&self, from: NodeId, summary: &Summary) {
+    pub(crate) fn sent(&self, from: Member, summary: &Summary) {
         let Some(term) = summary.term else { return };
         let vote = match (summary.kind, summary.verdict) {
             ("vote", _) => Some(from),
@@ -154,23 +158,32 @@ impl History {
             let mut facts = self.0.borrow_mut();
             let before = *facts.votes.entry((from, term)).or_insert(vote);
             if before != vote {
-                facts.wrong(format!("node {from} votes for {before} and {vote} in term {term}"));
+                facts.wrong(format!(
+                    "node {from} votes for {before} and {vote} in term {term}"
+                ));
             }
         }
     }
 
     /// In the end: that a node's image has all that was ever committed or acknowledged.
-    pub(crate) fn has_all(&self, node: NodeId, state: State) {
+    pub(crate) fn has_all(&self, node: Member, state: State) {
         let mut facts = self.0.borrow_mut();
-        let last = facts.digests.last_key_value().map(|(offset, digest)| (*offset, *digest));
+        let last = facts
+            .digests
+            .last_key_value()
+            .map(|(offset, digest)| (*offset, *digest));
         if last.is_some_and(|last| last != (state.last, state.digest)) {
-            facts.wrong(format!("node {node} ends with {state:?}, and the log with {last:?}"));
+            facts.wrong(format!(
+                "node {node} ends with {state:?}, and the log with {last:?}"
+            ));
         }
         let missing = facts.acknowledged.iter().find(|(value, id)| {
             facts.committed.get(&id.offset.0) != Some(&(id.term, **value)) || id.offset.0 > state.last
         });
         if let Some((value, id)) = missing.map(|(value, id)| (*value, *id)) {
-            facts.wrong(format!("{value} was acknowledged at {id}, and node {node} has it no more"));
+            facts.wrong(format!(
+                "{value} was acknowledged at {id}, and node {node} has it no more"
+            ));
         }
     }
 }
@@ -189,7 +202,7 @@ impl State {
 
 /// The image of a simulated node.
 pub(crate) struct Image {
-    pub(crate) node: NodeId,
+    pub(crate) node: Member,
     pub(crate) history: History,
     pub(crate) state: Rc<RefCell<State>>,
     /// Bytes that make its snapshots longer.
@@ -200,7 +213,10 @@ impl metadata_group::Image for Image {
     fn apply(&mut self, entry: Entry) {
         let mut state = self.state.borrow_mut();
         if entry.id.offset.0 <= state.last {
-            self.history.complain(format!("node {} goes back from {} to {}", self.node, state.last, entry.id));
+            self.history.complain(format!(
+                "node {} goes back from {} to {}",
+                self.node, state.last, entry.id
+            ));
         }
         state.digest = self.history.applied(self.node, &entry, state.digest);
         state.last = entry.id.offset.0;
@@ -221,7 +237,8 @@ impl metadata_group::Image for Image {
             digest: value_of(&snapshot[8..]),
         };
         if state.last > last.offset.0 {
-            self.history.complain(format!("a snapshot of {last} has {state:?}"));
+            self.history
+                .complain(format!("a snapshot of {last} has {state:?}"));
         }
         self.history.installed(self.node, state);
         *self.state.borrow_mut() = state;

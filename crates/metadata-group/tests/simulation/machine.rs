@@ -7,11 +7,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use bytes::Bytes;
 use metadata_group::{
-    ChangeError, Group, GroupIdentity, NodeId, Parts, ProposeError, Settings, StartError, StoreError, Transport,
+    ChangeError, Group, GroupIdentity, Member, Parts, ProposeError, Settings, StartError, StoreError,
+    Transport,
 };
 use platform::disk::{Applied, FaultKind, SimulatedDisk};
 use platform::random::{Random, SeededRandom};
-use record::ClusterId;
+use record::{ClusterId, DirectoryId};
 use tokio::sync::mpsc;
 
 use crate::engine::{Engine, UnitId};
@@ -26,17 +27,17 @@ const EIO: i32 = 5;
 /// A change of members, and its outcome when there is one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Change {
-    AddLearner(NodeId),
-    AddVoter(NodeId),
-    RemoveVoter(NodeId),
-    RemoveLearner(NodeId),
+    AddLearner(Member),
+    AddVoter(Member),
+    RemoveVoter(Member),
+    RemoveLearner(Member),
     End,
 }
 
 type Outcome = Rc<RefCell<Option<Result<(), ChangeError>>>>;
 
 pub(crate) struct Machine {
-    pub(crate) node: NodeId,
+    pub(crate) member: Member,
     pub(crate) disk: SimulatedDisk,
     pub(crate) state: Rc<RefCell<State>>,
     random: SeededRandom,
@@ -61,18 +62,39 @@ struct Alive {
 enum Asked {
     Propose(Bytes),
     Change(Change, Outcome),
-    HandOver(NodeId),
+    HandOver(Member),
+}
+
+/// The member that a node is with its n-th disk.
+fn member_of(node: i32, disk: u8) -> Member {
+    let mut directory = [node as u8; 16];
+    directory[0] = disk;
+    Member {
+        node,
+        directory: DirectoryId(directory),
+    }
 }
 
 impl Machine {
-    pub(crate) fn new(node: NodeId, settings: Settings, net: Net, history: History, trace: Trace, mut random: SeededRandom) -> Machine {
+    pub(crate) fn new(
+        node: i32,
+        settings: Settings,
+        net: Net,
+        history: History,
+        trace: Trace,
+        mut random: SeededRandom,
+    ) -> Machine {
         let disk = SimulatedDisk::new();
         Machine {
-            node,
+            member: member_of(node, 0),
             disk,
             state: Rc::new(RefCell::new(State::EMPTY)),
             settings,
-            padding: if random.chance(1, 60) { 700_000 } else { random.below(3_000) as usize },
+            padding: if random.chance(1, 60) {
+                700_000
+            } else {
+                random.below(3_000) as usize
+            },
             slowness: random.below(3),
             random,
             net,
@@ -112,15 +134,15 @@ impl Machine {
         let life = Life {
             identity: GroupIdentity {
                 cluster: ClusterId([7; 16]),
-                node: self.node,
+                own: self.member,
             },
             disk: self.disk.clone(),
             work: DelayedWork::new(self.random.split(), self.slowness),
             random: Random::seeded(self.random.split()),
-            transport: self.net.of(self.node),
+            transport: self.net.of(self.member),
             settings: self.settings.clone(),
             image: Image {
-                node: self.node,
+                node: self.member,
                 history: self.history.clone(),
                 state: self.state.clone(),
                 padding: self.padding,
@@ -133,7 +155,7 @@ impl Machine {
         };
         let (group, has_failed) = (life.group.clone(), life.has_failed.clone());
         let unit = engine.add(life.live(arriving, asking));
-        self.net.connect(self.node, Some(inbox));
+        self.net.connect(self.member, Some(inbox));
         self.alive = Some(Alive {
             unit,
             group,
@@ -144,7 +166,7 @@ impl Machine {
 
     pub(crate) fn kill(&mut self, engine: &mut Engine) {
         if let Some(alive) = self.alive.take() {
-            self.net.connect(self.node, None);
+            self.net.connect(self.member, None);
             engine.kill(alive.unit);
         }
     }
@@ -178,7 +200,9 @@ impl Machine {
         self.disk.fail_when(move |call| {
             let is_due = !call.kind.is_read() && left.load(Ordering::Relaxed) == 0;
             if !call.kind.is_read() {
-                let _ = left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| Some(left.wrapping_sub(1)));
+                let _ = left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
+                    Some(left.wrapping_sub(1))
+                });
             }
             is_due.then_some(FaultKind::Error { errno: EIO, applied })
         });
@@ -187,11 +211,13 @@ impl Machine {
     pub(crate) fn exchange_disk(&mut self) {
         self.note_operations();
         self.disk = SimulatedDisk::new();
+        self.member = member_of(self.member.node, self.member.directory.0[0] + 1);
     }
 
     pub(crate) fn note_operations(&self) {
         for operation in self.disk.operations() {
-            self.trace.note(format_args!("disk of {}: {operation}", self.node));
+            self.trace
+                .note(format_args!("disk of {}: {operation}", self.member));
         }
         self.disk.forget_operations();
     }
@@ -206,7 +232,7 @@ impl Machine {
         self.ask(Asked::Propose(entry));
     }
 
-    pub(crate) fn hand_over(&self, to: NodeId) {
+    pub(crate) fn hand_over(&self, to: Member) {
         self.ask(Asked::HandOver(to));
     }
 
@@ -242,7 +268,7 @@ struct Life {
 impl Life {
     async fn live(
         self,
-        mut arriving: mpsc::UnboundedReceiver<(NodeId, Bytes)>,
+        mut arriving: mpsc::UnboundedReceiver<(Member, Bytes)>,
         mut asking: mpsc::UnboundedReceiver<Asked>,
     ) {
         let parts = Parts {
@@ -251,7 +277,7 @@ impl Life {
             random: self.random,
             transport: self.transport,
         };
-        let (node, history) = (self.identity.node, self.history);
+        let (node, history) = (self.identity.own, self.history);
         let group = match Group::start(self.identity, parts, &self.settings, self.image).await {
             Ok(group) => group,
             Err(StartError::Store(StoreError::Failed { .. }) | StartError::Refused(_)) => {
@@ -266,7 +292,12 @@ impl Life {
             history.complain(format!("node {node} cannot found a group: {error}"));
         }
         *self.group.borrow_mut() = Some(group.clone());
-        drop(platform::turns::spawn_own(follow(node, group.clone(), history.clone(), self.trace.clone())));
+        drop(platform::turns::spawn_own(follow(
+            node,
+            group.clone(),
+            history.clone(),
+            self.trace.clone(),
+        )));
         loop {
             tokio::select! {
                 biased;
@@ -286,7 +317,7 @@ impl Life {
 }
 
 /// Sees each status of a node.
-async fn follow(node: NodeId, group: Group, history: History, trace: Trace) {
+async fn follow(node: Member, group: Group, history: History, trace: Trace) {
     let mut watch = group.watch();
     let mut status = watch.now();
     loop {
@@ -312,7 +343,9 @@ async fn carry_out(asked: Asked, group: Group, history: History, trace: Trace) {
                     trace.count("acknowledged");
                     history.acknowledged(value, id);
                 }
-                Err(error @ (ProposeError::NotLeader { .. } | ProposeError::Busy | ProposeError::TooLong(_))) => {
+                Err(
+                    error @ (ProposeError::NotLeader { .. } | ProposeError::Busy | ProposeError::TooLong(_)),
+                ) => {
                     trace.note(format_args!("{value} is refused: {error}"));
                     trace.count("refused");
                     history.refused(value);
@@ -332,7 +365,11 @@ async fn carry_out(asked: Asked, group: Group, history: History, trace: Trace) {
                 Change::End => group.end_change().await,
             };
             trace.note(format_args!("{change:?}: {done:?}"));
-            trace.count(if done.is_ok() { "changes made" } else { "changes not made" });
+            trace.count(if done.is_ok() {
+                "changes made"
+            } else {
+                "changes not made"
+            });
             *outcome.borrow_mut() = Some(done);
         }
         Asked::HandOver(to) => drop(group.hand_over(to).await),

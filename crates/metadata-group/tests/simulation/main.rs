@@ -20,8 +20,12 @@ use std::ops::Range;
 const SEEDS: Range<u64> = 0..200;
 
 fn seeds() -> Range<u64> {
-    let Ok(text) = std::env::var("METADATA_SEEDS") else { return SEEDS };
-    let parsed = text.split_once("..").and_then(|(first, next)| Some(first.parse().ok()?..next.parse().ok()?));
+    let Ok(text) = std::env::var("METADATA_SEEDS") else {
+        return SEEDS;
+    };
+    let parsed = text
+        .split_once("..")
+        .and_then(|(first, next)| Some(first.parse().ok()?..next.parse().ok()?));
     parsed.expect("METADATA_SEEDS=first..next")
 }
 
@@ -32,7 +36,10 @@ fn seeds_are_clean() {
     for seed in seeds() {
         let outcome = world::run(seed, false);
         steps += outcome.steps;
-        outcome.counts.iter().for_each(|(what, count)| *counts.entry(what).or_default() += count);
+        outcome
+            .counts
+            .iter()
+            .for_each(|(what, count)| *counts.entry(what).or_default() += count);
         if let Some(what) = outcome.wrong {
             eprintln!("seed {seed}: {what}");
             wrong.push(seed);
@@ -40,7 +47,13 @@ fn seeds_are_clean() {
     }
     eprintln!("{} seeds, {steps} steps, {counts:#?}", seeds().count());
     assert!(wrong.is_empty(), "seeds {wrong:?} went wrong");
-    for what in ["leaders", "acknowledged", "power cuts in calls", "snapshot installed", "disks exchanged"] {
+    for what in [
+        "leaders",
+        "acknowledged",
+        "power cuts in calls",
+        "snapshot installed",
+        "disks exchanged",
+    ] {
         assert!(counts.contains_key(what), "no seed has had {what}");
     }
 }
@@ -49,7 +62,11 @@ fn seeds_are_clean() {
 fn the_same_seed_gives_the_same_trace() {
     for seed in 1_000..1_010 {
         let (one, other) = (world::run(seed, true), world::run(seed, true));
-        let differs = one.text.lines().zip(other.text.lines()).find(|(one, other)| one != other);
+        let differs = one
+            .text
+            .lines()
+            .zip(other.text.lines())
+            .find(|(one, other)| one != other);
         assert_eq!(differs, None, "seed {seed} went two ways");
         assert_eq!(one.hash, other.hash, "the text has all");
         assert_ne!(one.hash, world::run(seed + 100, false).hash, "seeds differ");
@@ -59,7 +76,10 @@ fn the_same_seed_gives_the_same_trace() {
 #[test]
 #[ignore = "writes a trace for whoever reads it"]
 fn show() {
-    let seed = std::env::var("METADATA_SHOW").expect("METADATA_SHOW=seed").parse().expect("a number");
+    let seed = std::env::var("METADATA_SHOW")
+        .expect("METADATA_SHOW=seed")
+        .parse()
+        .expect("a number");
     let outcome = world::run(seed, true);
     eprintln!("{}\n{:?}", outcome.text, outcome.wrong);
 }

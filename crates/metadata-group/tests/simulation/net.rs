@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use metadata_group::{NodeId, Transport, summary};
+use metadata_group::{Member, Transport, summary};
 use platform::random::SeededRandom;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep_until};
 use crate::history::History;
 use crate::trace::Trace;
 
-pub(crate) type Inbox = mpsc::UnboundedSender<(NodeId, Bytes)>;
+pub(crate) type Inbox = mpsc::UnboundedSender<(Member, Bytes)>;
 
 #[derive(Clone)]
 pub(crate) struct Net(Rc<Inner>);
@@ -28,8 +28,8 @@ struct Inner {
 
 struct State {
     random: SeededRandom,
-    inboxes: BTreeMap<NodeId, Inbox>,
-    cut: BTreeSet<(NodeId, NodeId)>,
+    inboxes: BTreeMap<Member, Inbox>,
+    cut: BTreeSet<(i32, i32)>,
     /// Of a thousand messages.
     lost: u64,
     doubled: u64,
@@ -38,14 +38,18 @@ struct State {
 
 struct Flight {
     arrives: Instant,
-    from: NodeId,
-    to: NodeId,
+    from: Member,
+    to: Member,
     message: Bytes,
 }
 
 impl Net {
     /// The network, and the task that delivers.
-    pub(crate) fn new(mut random: SeededRandom, trace: Trace, history: History) -> (Net, impl Future<Output = ()>) {
+    pub(crate) fn new(
+        mut random: SeededRandom,
+        trace: Trace,
+        history: History,
+    ) -> (Net, impl Future<Output = ()>) {
         let (sent, flights) = mpsc::unbounded_channel();
         let calm = random.chance(1, 3);
         let state = State {
@@ -67,14 +71,14 @@ impl Net {
     }
 
     /// The way out of one node.
-    pub(crate) fn of(&self, own: NodeId) -> Rc<dyn Transport> {
+    pub(crate) fn of(&self, own: Member) -> Rc<dyn Transport> {
         Rc::new(Link {
             net: self.clone(),
             own,
         })
     }
 
-    pub(crate) fn connect(&self, node: NodeId, inbox: Option<Inbox>) {
+    pub(crate) fn connect(&self, node: Member, inbox: Option<Inbox>) {
         let inboxes = &mut self.0.state.borrow_mut().inboxes;
         match inbox {
             Some(inbox) => inboxes.insert(node, inbox),
@@ -82,7 +86,7 @@ impl Net {
         };
     }
 
-    pub(crate) fn cut(&self, from: NodeId, to: NodeId) {
+    pub(crate) fn cut(&self, from: i32, to: i32) {
         self.0.state.borrow_mut().cut.insert((from, to));
     }
 
@@ -100,11 +104,11 @@ impl Net {
 
 struct Link {
     net: Net,
-    own: NodeId,
+    own: Member,
 }
 
 impl Transport for Link {
-    fn send(&self, to: NodeId, message: Bytes) {
+    fn send(&self, to: Member, message: Bytes) {
         let inner = &self.net.0;
         let summary = summary(&message).expect("a group sends messages");
         inner.trace.note(format_args!(
@@ -150,7 +154,7 @@ async fn deliver(net: Net, mut flights: mpsc::UnboundedReceiver<Flight>) {
             () = sleep_until(first.unwrap_or_else(Instant::now)), if first.is_some() => {
                 let (_, flight) = under_way.pop_first().expect("it is the first");
                 let state = net.0.state.borrow();
-                if !state.cut.contains(&(flight.from, flight.to))
+                if !state.cut.contains(&(flight.from.node, flight.to.node))
                     && let Some(inbox) = state.inboxes.get(&flight.to)
                 {
                     let _ = inbox.send((flight.from, flight.message));

@@ -6,7 +6,9 @@ use crate::world;
 
 /// The first seed that fails with a bug, and how.
 fn caught(bug: Bug, seeds: u64) -> Option<(u64, String)> {
-    with(bug, || (0..seeds).find_map(|seed| Some((seed, world::run(seed, false).wrong?))))
+    with(bug, || {
+        (0..seeds).find_map(|seed| Some((seed, world::run(seed, false).wrong?)))
+    })
 }
 
 #[test]
@@ -21,7 +23,9 @@ fn planted_bugs_are_caught() {
     let mut missed = Vec::new();
     for bug in bugs {
         match caught(bug, 400) {
-            Some((seed, how)) => eprintln!("{bug:?}: seed {seed}: {}", how.lines().next().unwrap_or_default()),
+            Some((seed, how)) => {
+                eprintln!("{bug:?}: seed {seed}: {}", how.lines().next().unwrap_or_default())
+            }
             None => missed.push(bug),
         }
     }

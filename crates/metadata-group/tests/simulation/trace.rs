@@ -43,7 +43,8 @@ impl Trace {
         self.add(&self.elapsed_us().to_le_bytes());
         self.add(&unit.to_le_bytes());
         if let Some(text) = &self.0.text {
-            text.borrow_mut().push_str(&format!("{} unit {unit}\n", self.elapsed_us()));
+            text.borrow_mut()
+                .push_str(&format!("{} unit {unit}\n", self.elapsed_us()));
         }
     }
 
@@ -52,7 +53,8 @@ impl Trace {
         self.add(&self.elapsed_us().to_le_bytes());
         self.add(event.as_bytes());
         if let Some(text) = &self.0.text {
-            text.borrow_mut().push_str(&format!("{} {event}\n", self.elapsed_us()));
+            text.borrow_mut()
+                .push_str(&format!("{} {event}\n", self.elapsed_us()));
         }
     }
 
@@ -77,6 +79,10 @@ impl Trace {
     }
 
     pub(crate) fn text(&self) -> String {
-        self.0.text.as_ref().map(|text| text.borrow().clone()).unwrap_or_default()
+        self.0
+            .text
+            .as_ref()
+            .map(|text| text.borrow().clone())
+            .unwrap_or_default()
     }
 }

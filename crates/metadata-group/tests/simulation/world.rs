@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use metadata_group::{ChangeError, NodeId, Settings};
+use metadata_group::{ChangeError, Member, Settings};
 use platform::random::SeededRandom;
 use tokio::time::Instant;
 
@@ -14,8 +14,8 @@ use crate::engine::Engine;
 use crate::history::{History, Value};
 use crate::machine::{Change, Machine};
 use crate::net::Net;
-use crate::trace::Trace;
 use crate::panics;
+use crate::trace::Trace;
 
 /// How long a calm group may take to agree.
 const CALM: Duration = Duration::from_secs(30);
@@ -33,7 +33,10 @@ pub(crate) struct Outcome {
 /// Runs a seed.
 pub(crate) fn run(seed: u64, keeps_text: bool) -> Outcome {
     panics::keep();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build();
     runtime.expect("a runtime").block_on(async move {
         let trace = Trace::new(keeps_text);
         let mut world = World::new(seed, trace.clone());
@@ -65,8 +68,8 @@ struct World {
 #[derive(Default)]
 struct Operator {
     under_way: Option<(Change, Rc<RefCell<Option<Result<(), ChangeError>>>>, Instant)>,
-    /// A node that is no member any more, and gets an empty disk.
-    replaces: Option<NodeId>,
+    /// Of a node that has lost its disk, the member that it was and is to be no more.
+    lost: Option<Member>,
 }
 
 impl World {
@@ -86,7 +89,7 @@ impl World {
         let count = 3 + random.below(3) as i32;
         let machines = (1..=count).map(|node| {
             let (net, history, trace) = (net.clone(), history.clone(), trace.clone());
-            Machine::new(NodeId(node), settings.clone(), net, history, trace, random.split())
+            Machine::new(node, settings.clone(), net, history, trace, random.split())
         });
         let machines = machines.collect();
         World {
@@ -103,7 +106,7 @@ impl World {
 
     async fn go(&mut self) -> Result<(), String> {
         for machine in &mut self.machines {
-            machine.start(&mut self.engine, machine.node == NodeId(1));
+            machine.start(&mut self.engine, machine.member.node == 1);
         }
         self.pass(Duration::from_millis(500)).await?;
         let grows_first = self.random.chance(2, 3);
@@ -122,7 +125,11 @@ impl World {
         let until = Instant::now() + time;
         loop {
             let (machines, history) = (&self.machines, &self.history);
-            let is_due = || history.is_wrong() || panics::has_any() || machines.iter().any(|m| m.is_alive() && m.cut_is_due());
+            let is_due = || {
+                history.is_wrong()
+                    || panics::has_any()
+                    || machines.iter().any(|m| m.is_alive() && m.cut_is_due())
+            };
             let is_early = self.engine.run(until, is_due).await;
             if self.history.is_wrong() || panics::has_any() {
                 return Err(String::from("see there"));
@@ -132,7 +139,8 @@ impl World {
             }
             for machine in &mut self.machines {
                 if machine.is_alive() && machine.cut_is_due() {
-                    self.trace.note(format_args!("power of {} is cut in a call", machine.node));
+                    self.trace
+                        .note(format_args!("power of {} is cut in a call", machine.member));
                     self.trace.count("power cuts in calls");
                     machine.cut_power(&mut self.engine);
                 }
@@ -146,8 +154,17 @@ impl World {
 
     /// The machine that leads in the greatest term, as it believes.
     fn leader(&self) -> Option<usize> {
-        let led = |machine: &Machine| machine.group().map(|group| group.status()).filter(|status| status.is_leader);
-        let leading = self.machines.iter().enumerate().filter_map(|(at, machine)| Some((led(machine)?.term, at)));
+        let led = |machine: &Machine| {
+            machine
+                .group()
+                .map(|group| group.status())
+                .filter(|status| status.is_leader)
+        };
+        let leading = self
+            .machines
+            .iter()
+            .enumerate()
+            .filter_map(|(at, machine)| Some((led(machine)?.term, at)));
         leading.max().map(|(_, at)| at)
     }
 
@@ -157,8 +174,8 @@ impl World {
             self.propose();
         }
         let at = self.any();
-        let (node, other) = (self.machines[at].node, self.any());
-        let other = self.machines[other].node;
+        let (node, other) = (self.machines[at].member, self.any());
+        let other = self.machines[other].member;
         let lot = if quiet { 99 } else { self.random.below(100) };
         let machine = &mut self.machines[at];
         let event = match lot {
@@ -190,17 +207,19 @@ impl World {
                 "stopped"
             }
             36..46 => {
-                self.machines.iter().for_each(|machine| machine.stop(&mut self.engine, false));
+                self.machines
+                    .iter()
+                    .for_each(|machine| machine.stop(&mut self.engine, false));
                 "continued"
             }
             46..54 => {
-                self.net.cut(node, other);
+                self.net.cut(node.node, other.node);
                 "ways cut"
             }
             54..58 => {
                 for machine in &self.machines {
-                    self.net.cut(node, machine.node);
-                    self.net.cut(machine.node, node);
+                    self.net.cut(node.node, machine.member.node);
+                    self.net.cut(machine.member.node, node.node);
                 }
                 "cut off"
             }
@@ -213,6 +232,10 @@ impl World {
                     self.machines[leader].hand_over(node);
                 }
                 "handed over"
+            }
+            71..75 => {
+                self.exchange(at);
+                return;
             }
             _ => {
                 self.revive(lot);
@@ -230,7 +253,7 @@ impl World {
                 machine.kill(&mut self.engine);
             }
             if !machine.is_alive() && (lot >= 85 || self.random.chance(1, 3)) {
-                self.trace.note(format_args!("started: {}", machine.node));
+                self.trace.note(format_args!("started: {}", machine.member));
                 self.trace.count("started");
                 machine.start(&mut self.engine, false);
             }
@@ -253,7 +276,10 @@ impl World {
         };
         let mut entry = value.to_le_bytes().to_vec();
         entry.resize(8 + length as usize, value as u8);
-        self.trace.note(format_args!("{value} is proposed to {}", self.machines[at].node));
+        self.trace.note(format_args!(
+            "{value} is proposed to {}",
+            self.machines[at].member
+        ));
         self.machines[at].propose(Bytes::from(entry));
     }
 
@@ -263,34 +289,47 @@ impl World {
             let done = outcome.borrow().clone();
             match (done, change) {
                 (None, _) if asked_at.elapsed() < Duration::from_secs(3) => return,
-                (Some(Ok(())), Change::RemoveLearner(node)) => self.operator.replaces = Some(*node),
+                (Some(Ok(())), Change::RemoveLearner(member)) if Some(*member) == self.operator.lost => {
+                    self.operator.lost = None;
+                }
                 _ => {}
             }
             self.operator.under_way = None;
-        }
-        if let Some(node) = self.operator.replaces.take() {
-            self.exchange(node);
         }
         let Some(leader) = self.leader() else { return };
         if !self.random.chance(1, 3) {
             return;
         }
         if let Some(change) = self.next_change(leader) {
-            self.trace.note(format_args!("{change:?} at {}", self.machines[leader].node));
+            self.trace
+                .note(format_args!("{change:?} at {}", self.machines[leader].member));
             let outcome = self.machines[leader].change(change);
             self.operator.under_way = Some((change, outcome, Instant::now()));
         }
     }
 
-    fn exchange(&mut self, node: NodeId) {
-        let machine = self.machines.iter_mut().find(|machine| machine.node == node).expect("it is one of them");
-        machine.kill(&mut self.engine);
-        if self.random.chance(1, 2) {
-            self.trace.note(format_args!("{node} has an empty disk"));
-            self.trace.count("disks exchanged");
-            machine.exchange_disk();
-            self.history.forgets(node);
+    /// Exchanges a node's disk for an empty one, if the group can do without it.
+    fn exchange(&mut self, at: usize) {
+        let status = self
+            .leader()
+            .and_then(|leader| Some(self.machines[leader].group()?.status()));
+        let member = self.machines[at].member;
+        let is_spare = status.is_some_and(|status| {
+            !status.is_changing && (!status.voters.contains(&member) || status.voters.len() > 2)
+        });
+        // A second one may be one too many.
+        if !is_spare || self.operator.lost.is_some() || self.operator.under_way.is_some() {
+            return;
         }
+        let machine = &mut self.machines[at];
+        machine.kill(&mut self.engine);
+        machine.exchange_disk();
+        self.operator.lost = Some(member);
+        self.trace.note(format_args!(
+            "{member} is lost, {} comes with an empty disk",
+            machine.member
+        ));
+        self.trace.count("disks exchanged");
         machine.start(&mut self.engine, false);
     }
 
@@ -300,7 +339,15 @@ impl World {
             return Some(Change::End);
         }
         let node = self.any();
-        let node = self.machines[node].node;
+        let node = match self.operator.lost {
+            Some(lost) if status.voters.contains(&lost) => return Some(Change::RemoveVoter(lost)),
+            Some(lost) if status.learners.contains(&lost) => return Some(Change::RemoveLearner(lost)),
+            Some(_) => {
+                self.operator.lost = None;
+                return None;
+            }
+            None => self.machines[node].member,
+        };
         let wanted = 1 + self.random.below(self.machines.len() as u64 + 2) as usize;
         let is_voter = status.voters.contains(&node);
         let is_learner = status.learners.contains(&node);
@@ -328,7 +375,10 @@ impl World {
             self.revive(99);
             if let Some(leader) = self.leader() {
                 began.get_or_insert(self.history.acknowledged_count());
-                if self.machines[leader].group().is_some_and(|group| group.status().is_changing) {
+                if self.machines[leader]
+                    .group()
+                    .is_some_and(|group| group.status().is_changing)
+                {
                     drop(self.machines[leader].change(Change::End));
                 }
                 self.propose();
@@ -347,16 +397,27 @@ impl World {
             self.pass(Duration::from_millis(400)).await?;
             let leader = self.leader();
             let status = leader.and_then(|leader| Some(self.machines[leader].group()?.status()));
-            let Some(status) = status else { return Err(format!("a calm leader is gone: {}", self.describe())) };
+            let Some(status) = status else {
+                // One that has lost its vote gives up its office.
+                if Instant::now() >= deadline {
+                    return Err(format!("nobody leads: {}", self.describe()));
+                }
+                continue;
+            };
             let members: Vec<&Machine> = self
                 .machines
                 .iter()
-                .filter(|machine| status.voters.contains(&machine.node) || status.learners.contains(&machine.node))
+                .filter(|machine| {
+                    status.voters.contains(&machine.member) || status.learners.contains(&machine.member)
+                })
                 .collect();
             let applied = |machine: &&Machine| machine.group().and_then(|group| group.status().applied);
-            let is_even = members.iter().all(|machine| applied(machine) == status.applied) && !status.is_changing;
+            let is_even =
+                members.iter().all(|machine| applied(machine) == status.applied) && !status.is_changing;
             if is_even {
-                members.iter().for_each(|machine| self.history.has_all(machine.node, *machine.state.borrow()));
+                members
+                    .iter()
+                    .for_each(|machine| self.history.has_all(machine.member, *machine.state.borrow()));
                 return match self.history.wrong() {
                     Some(_) => Err(String::from("see there")),
                     None => Ok(()),
@@ -366,7 +427,9 @@ impl World {
                 return Err(format!("members do not catch up: {}", self.describe()));
             }
             self.revive(99);
-            if status.is_changing && let Some(leader) = leader {
+            if status.is_changing
+                && let Some(leader) = leader
+            {
                 drop(self.machines[leader].change(Change::End));
             }
         }
@@ -375,7 +438,7 @@ impl World {
     fn describe(&self) -> String {
         let each = self.machines.iter().map(|machine| {
             let status = machine.group().map(|group| group.status());
-            format!("\n  {}: {status:?} {:?}", machine.node, machine.state.borrow())
+            format!("\n  {}: {status:?} {:?}", machine.member, machine.state.borrow())
         });
         each.collect()
     }
