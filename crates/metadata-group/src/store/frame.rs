@@ -1,4 +1,4 @@
-//! The log's file as bytes (docs/formats/metadata-log.md): a header block, then frames. No I/O.
+//! The log's file as bytes (docs/formats/metadata-group.md): a header block, then frames. No I/O.
 //!
 //! ```text
 //! file   | header block | frame | frame | … | zeros |

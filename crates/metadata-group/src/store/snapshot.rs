@@ -1,4 +1,4 @@
-//! The last snapshot, in a file of its own that is replaced as a whole (docs/formats/metadata-snapshot.md).
+//! The last snapshot, in a file of its own that is replaced as a whole (docs/formats/metadata-group.md).
 //!
 //! It is durable before the log gives up what is in it, and never replaced by one that has less: then a stretch of entries would be nowhere.
 
