@@ -73,7 +73,8 @@ pub enum ProposeError {
     /// Too many proposals are under way. It is in no log; try again.
     #[error("too many proposals are under way")]
     Busy,
-    /// Another node leads, or none is known to. It is in no log; ask the leader.
+    /// Another node leads, or none is known to, or this one leads and has no majority behind it yet, or any more. It is in no log; ask the
+    /// leader, or try again.
     #[error("the metadata group is led by {}", leader_text(.leader))]
     NotLeader {
         /// Who leads, if that is known.
@@ -203,21 +204,28 @@ impl Group {
         }
     }
 
-    /// Makes this node the only voter of a new group.
+    /// Makes this node the only voter of a new group, and returns when it leads that.
     ///
     /// # Errors
     /// See [`FoundError`].
     pub async fn found(&self) -> Result<(), FoundError> {
         let members = BTreeMap::from([(self.0.own, ())]);
-        self.0
-            .raft
-            .initialize(members)
-            .await
-            .map_err(|error| match error {
-                RaftError::APIError(InitializeError::NotAllowed(_)) => FoundError::IsFounded,
-                RaftError::APIError(other) => FoundError::Stopped(other.to_string()),
-                RaftError::Fatal(fatal) => FoundError::Stopped(fatal.to_string()),
-            })
+        let founded = self.0.raft.initialize(members).await;
+        founded.map_err(|error| match error {
+            RaftError::APIError(InitializeError::NotAllowed(_)) => FoundError::IsFounded,
+            RaftError::APIError(other) => FoundError::Stopped(other.to_string()),
+            RaftError::Fatal(fatal) => FoundError::Stopped(fatal.to_string()),
+        })?;
+        let mut watch = self.watch();
+        let mut status = watch.now();
+        while !status.is_leader {
+            if let Some(failure) = status.failure {
+                return Err(FoundError::Stopped(failure));
+            }
+            let next = watch.changed().await;
+            status = next.ok_or_else(|| FoundError::Stopped(String::from("it was stopped")))?;
+        }
+        Ok(())
     }
 
     /// Proposes an entry, and returns when it is committed and this node's image has it. Without a majority it does not return; whoever

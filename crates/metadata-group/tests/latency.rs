@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use metadata_group::{Entry, EntryId, Group, GroupIdentity, Image, Member, Parts, Settings, Transport, Unusable};
+use metadata_group::{
+    Entry, EntryId, Group, GroupIdentity, Image, Member, Parts, Settings, Transport, Unusable,
+};
 use platform::clock::{Clock, SystemClock};
 use platform::disk::{BLOCK_BYTES, Disk, RealDisk};
 use platform::memory::AlignedBuffer;
@@ -56,11 +58,15 @@ fn latency_of_a_group_of_one() {
     let block = AlignedBuffer::zeroed(BLOCK_BYTES);
     let floor = (0..1000).map(|number| {
         let began = clock.monotonic();
-        raw.write_durable(number * BLOCK_BYTES as u64, &block).expect("a good disk");
+        raw.write_durable(number * BLOCK_BYTES as u64, &block)
+            .expect("a good disk");
         clock.monotonic() - began
     });
     show("a flush of a block", floor.collect());
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime");
     LocalSet::new().block_on(&runtime, async {
         let began = clock.monotonic();
         let identity = GroupIdentity {
@@ -76,10 +82,18 @@ fn latency_of_a_group_of_one() {
             random: Random::SYSTEM,
             transport: Rc::new(Nobody),
         };
-        let group = Group::start(identity, parts, &Settings::default(), Nothing).await.expect("it starts");
+        let group = Group::start(identity, parts, &Settings::default(), Nothing)
+            .await
+            .expect("it starts");
         group.found().await.expect("it is new");
-        group.propose(Bytes::from_static(b"first")).await.expect("it leads");
-        eprintln!("from nothing to the first commit: {:?}", clock.monotonic() - began);
+        group
+            .propose(Bytes::from_static(b"first"))
+            .await
+            .expect("it leads");
+        eprintln!(
+            "from nothing to the first commit: {:?}",
+            clock.monotonic() - began
+        );
         let mut times = Vec::new();
         for _ in 0..3000 {
             let began = clock.monotonic();

@@ -16,7 +16,10 @@ fn member(node: i32) -> Member {
 }
 
 fn members() -> Members {
-    let voters = vec![BTreeSet::from([member(1), member(2)]), BTreeSet::from([member(2)])];
+    let voters = vec![
+        BTreeSet::from([member(1), member(2)]),
+        BTreeSet::from([member(2)]),
+    ];
     let all = BTreeMap::from([(member(1), ()), (member(2), ()), (member(3), ())]);
     Members::new(voters, all).expect("voters are members")
 }
@@ -33,7 +36,11 @@ fn all() -> Vec<Message> {
     let id = library_id(3, 7);
     let entries = vec![
         entry(3, 8, Payload::Blank),
-        entry(3, 9, Payload::Normal(Proposal(Bytes::from_static(b"bytes of an entry")))),
+        entry(
+            3,
+            9,
+            Payload::Normal(Proposal(Bytes::from_static(b"bytes of an entry"))),
+        ),
         entry(4, 10, Payload::Membership(members())),
     ];
     let meta = SnapshotMeta {
@@ -72,8 +79,14 @@ fn all() -> Vec<Message> {
         Answer::Transferred(true),
         Answer::Stopped,
     ];
-    let bodies = requests.map(Body::Request).into_iter().chain(answers.map(Body::Answer));
-    bodies.zip(1..).map(|(body, call)| Message { call, body }).collect()
+    let bodies = requests
+        .map(Body::Request)
+        .into_iter()
+        .chain(answers.map(Body::Answer));
+    bodies
+        .zip(1..)
+        .map(|(body, call)| Message { call, body })
+        .collect()
 }
 
 #[test]

@@ -53,7 +53,9 @@ async fn open_as(node: i32, disk: &SimulatedDisk) -> Result<Store, StoreError> {
 }
 
 fn run(test: impl Future<Output = ()>) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build();
     LocalSet::new().block_on(&runtime.expect("a runtime"), test);
 }
 
@@ -66,7 +68,10 @@ fn entry(term: u64, index: u64) -> LibraryEntry {
 
 async fn append(store: &Store, term: u64, indexes: std::ops::Range<u64>) {
     for index in indexes {
-        store.change_durably(Record::Entry(entry(term, index))).await.expect("the disk is good");
+        store
+            .change_durably(Record::Entry(entry(term, index)))
+            .await
+            .expect("the disk is good");
     }
 }
 
@@ -91,23 +96,36 @@ fn all_that_was_durable_is_there_after_a_power_cut() {
         let vote = Vote::new(3, own(2));
         store.save_vote(&vote).await.expect("the disk is good");
         append(&store, 1, 0..300).await;
-        store.truncate_after(Some(library_id(1, 249))).await.expect("the disk is good");
+        store
+            .truncate_after(Some(library_id(1, 249)))
+            .await
+            .expect("the disk is good");
         append(&store, 2, 250..260).await;
-        store.save_snapshot(&meta(1, 99), Bytes::from_static(b"image")).await.expect("the disk is good");
+        store
+            .save_snapshot(&meta(1, 99), Bytes::from_static(b"image"))
+            .await
+            .expect("the disk is good");
         store.purge(library_id(1, 99)).await.expect("the disk is good");
         for seed in 0..20 {
             let mut after = open(&disk.crash(seed)).await;
             assert_eq!(*after.0.log.borrow(), *store.0.log.borrow());
             assert_eq!(after.read_vote().await.expect("in memory"), Some(vote));
-            let snapshot = after.read_snapshot().await.expect("it is whole").expect("it is there");
-            assert_eq!((snapshot.meta, &snapshot.snapshot[..]), (meta(1, 99), &b"image"[..]));
+            let snapshot = after
+                .read_snapshot()
+                .await
+                .expect("it is whole")
+                .expect("it is there");
+            assert_eq!(
+                (snapshot.meta, &snapshot.snapshot[..]),
+                (meta(1, 99), &b"image"[..])
+            );
         }
     });
 }
 
-/// The bit of the log's file in a block's record.
+/// A bit of the log's file that a checksum covers, in one of its blocks.
 fn bit_of_block(block: u64) -> u64 {
-    8 * (block * BLOCK_BYTES as u64 + 60)
+    8 * (block * BLOCK_BYTES as u64 + 20)
 }
 
 #[test]
@@ -122,7 +140,10 @@ fn a_torn_tail_is_cut_off_and_damage_before_it_is_told() {
         for block in 1..6 {
             let damaged = disk.crash(1);
             damaged.flip_bit(Path::new(LOG), bit_of_block(block));
-            let refused = open_as(1, &damaged).await.err().expect("an entry that was durable is gone");
+            let refused = open_as(1, &damaged)
+                .await
+                .err()
+                .expect("an entry that was durable is gone");
             assert!(matches!(refused, StoreError::Damaged { .. }), "{refused}");
         }
     });
@@ -147,11 +168,17 @@ fn a_log_that_contradicts_an_installed_snapshot_is_given_up() {
             let store = open(&disk).await;
             append(&store, last_term, 0..5).await;
             let snapshot = meta(2, snapshot_at);
-            store.save_snapshot(&snapshot, Bytes::new()).await.expect("the disk is good");
+            store
+                .save_snapshot(&snapshot, Bytes::new())
+                .await
+                .expect("the disk is good");
             // The crash comes before the log hears of it.
             let after = open(&disk.crash(1)).await;
             let log = after.0.log.borrow();
-            assert_eq!((log.last(), log.purged()), (snapshot.last_log_id, snapshot.last_log_id));
+            assert_eq!(
+                (log.last(), log.purged()),
+                (snapshot.last_log_id, snapshot.last_log_id)
+            );
         }
     });
 }
@@ -163,7 +190,10 @@ fn an_older_snapshot_does_not_replace_a_newer_one() {
         let store = open(&disk).await;
         append(&store, 1, 0..9).await;
         for index in [6, 4] {
-            store.save_snapshot(&meta(1, index), Bytes::new()).await.expect("the disk is good");
+            store
+                .save_snapshot(&meta(1, index), Bytes::new())
+                .await
+                .expect("the disk is good");
         }
         assert_eq!(store.snapshot_meta(), Some(meta(1, 6)));
     });

@@ -4,6 +4,7 @@
 //! `METADATA_SEEDS=first..next` chooses other seeds than the few that each test run has; `METADATA_SHOW=seed` writes one seed's trace.
 
 mod engine;
+mod failover;
 mod history;
 mod machine;
 mod net;
