@@ -8,21 +8,22 @@ use std::sync::Arc;
 use bytes::Bytes;
 use openraft::ChangeMembers;
 use openraft::async_runtime::AsyncRuntime;
-use openraft::errors::{ClientWriteError, Fatal, ForwardToLeader, InitializeError, RaftError};
+use openraft::errors::{ClientWriteError, InitializeError, RaftError};
 use platform::disk::Disk;
 use platform::random::{Random, SeededRandom};
 use platform::work::Work;
 
+use crate::errors::{ChangeError, FoundError, ProposeError, StartError, change_error};
 use crate::image::Image;
-use crate::library::{Library, Proposal, Raft};
+use crate::library::{Proposal, Raft};
 use crate::machine::Machine;
 use crate::network::{Calls, Transport};
 use crate::receiver::Receiver;
 use crate::runtime::{CoreRuntime, with_random};
 use crate::snapshots::{Growth, take_for_ever};
 use crate::status::{Status, Watch};
-use crate::store::{Store, StoreError};
-use crate::{ENTRY_BYTES_MAX, EntryId, GroupIdentity, Member, MessageError, Settings, SettingsError};
+use crate::store::Store;
+use crate::{ENTRY_BYTES_MAX, EntryId, GroupIdentity, Member, MessageError, Settings};
 
 /// Proposals that are under way at a time.
 const PROPOSALS_MAX: usize = 1024;
@@ -37,91 +38,6 @@ pub struct Parts {
     pub random: Random,
     /// The way to other nodes.
     pub transport: Rc<dyn Transport>,
-}
-
-/// A group cannot be started.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// Its settings are no good.
-    #[error(transparent)]
-    Settings(#[from] SettingsError),
-    /// What it keeps cannot be used.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// The library refuses what is kept, or the image its snapshot.
-    #[error("the metadata group cannot start: {0}")]
-    Refused(String),
-}
-
-/// A group cannot be founded.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum FoundError {
-    /// The node is in a group, or has been.
-    #[error("this node has a metadata group already")]
-    IsFounded,
-    /// The group has stopped.
-    #[error("the metadata group has stopped on this node: {0}")]
-    Stopped(String),
-}
-
-/// A proposal was not committed, or nobody knows.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ProposeError {
-    /// The entry is longer than one may be. It is in no log.
-    #[error("an entry of {0} bytes, of {ENTRY_BYTES_MAX} at most")]
-    TooLong(usize),
-    /// Too many proposals are under way. It is in no log; try again.
-    #[error("too many proposals are under way")]
-    Busy,
-    /// Another node leads, or none is known to, or this one leads and has no majority behind it yet, or any more. It is in no log; ask the
-    /// leader, or try again.
-    #[error("the metadata group is led by {}", leader_text(.leader))]
-    NotLeader {
-        /// Who leads, if that is known.
-        leader: Option<Member>,
-    },
-    /// This node has lost its office meanwhile. The entry may be committed, now or later, or never.
-    #[error("the fate of the entry is not known; the metadata group is led by {}", leader_text(.leader))]
-    FateUnknown {
-        /// Who leads, if that is known.
-        leader: Option<Member>,
-    },
-    /// The group has stopped on this node. The entry may be committed, now or later, or never.
-    #[error("the metadata group has stopped on this node: {0}")]
-    Stopped(String),
-}
-
-/// Voters or learners were not changed, or nobody knows.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ChangeError {
-    /// Another change is under way. Nothing was changed; try again.
-    #[error("another change of the metadata group's members is under way")]
-    IsChanging,
-    /// Another node leads, or none is known to. Nothing was changed; ask the leader.
-    #[error("the metadata group is led by {}", leader_text(.leader))]
-    NotLeader {
-        /// Who leads, if that is known.
-        leader: Option<Member>,
-    },
-    /// The change makes no sense now.
-    #[error("the metadata group's members cannot change so: {0}")]
-    Refused(String),
-    /// This node has lost its office meanwhile. The change may have been made, wholly or in part: look at the status of the leader.
-    #[error("the fate of the change is not known; the metadata group is led by {}", leader_text(.leader))]
-    FateUnknown {
-        /// Who leads, if that is known.
-        leader: Option<Member>,
-    },
-    /// The group has stopped on this node. The change may have been made.
-    #[error("the metadata group has stopped on this node: {0}")]
-    Stopped(String),
-}
-
-fn leader_text(leader: &Option<Member>) -> String {
-    leader.map_or_else(
-        || String::from("nobody that is known"),
-        |member| format!("node {}", member.node),
-    )
 }
 
 /// One node's part in a group. Clones are the same. It lives in the thread that started it.
@@ -385,19 +301,5 @@ impl Group {
             .await
             .map(drop)
             .map_err(change_error)
-    }
-}
-
-fn change_error(error: RaftError<Library, ClientWriteError<Library>>) -> ChangeError {
-    let leader = |forward: ForwardToLeader<Library>| forward.leader_id;
-    match error {
-        RaftError::Fatal(fatal) => ChangeError::Stopped(Fatal::to_string(&fatal)),
-        RaftError::APIError(ClientWriteError::ForwardToLeader(forward)) => ChangeError::NotLeader {
-            leader: leader(forward),
-        },
-        RaftError::APIError(ClientWriteError::LogEntryDiscarded(forward)) => ChangeError::FateUnknown {
-            leader: leader(forward),
-        },
-        RaftError::APIError(other) => ChangeError::Refused(other.to_string()),
     }
 }

@@ -11,6 +11,7 @@
 //! ```
 
 mod codec;
+mod errors;
 mod group;
 mod identity;
 mod image;
@@ -25,7 +26,8 @@ mod snapshots;
 mod status;
 mod store;
 
-pub use group::{ChangeError, FoundError, Group, Parts, ProposeError, StartError};
+pub use errors::{ChangeError, FoundError, ProposeError, StartError};
+pub use group::{Group, Parts};
 pub use identity::{EntryId, GroupIdentity, Member};
 pub use image::{Entry, Image, Unusable};
 pub use message::{

@@ -6,6 +6,7 @@ use platform::random::SeededRandom;
 use record::DirectoryId;
 
 use super::*;
+use crate::Member;
 use crate::library::{LibraryEntry, Members, Payload, Proposal, StoredMembers, library_id};
 
 fn member(node: i32) -> Member {

@@ -34,7 +34,7 @@ pub(crate) enum Change {
     End,
 }
 
-type Outcome = Rc<RefCell<Option<Result<(), ChangeError>>>>;
+pub(crate) type Outcome = Rc<RefCell<Option<Result<(), ChangeError>>>>;
 
 pub(crate) struct Machine {
     pub(crate) member: Member,

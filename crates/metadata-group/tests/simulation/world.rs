@@ -1,18 +1,16 @@
 //! One run: machines, a network, faults and an operator, all drawn from one seed; then calm, in which all must come to agree.
 
-use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::rc::Rc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use metadata_group::{ChangeError, Member, Settings};
+use metadata_group::{Member, Settings};
 use platform::random::SeededRandom;
 use tokio::time::Instant;
 
 use crate::engine::Engine;
 use crate::history::{History, Value};
-use crate::machine::{Change, Machine};
+use crate::machine::{self, Change, Machine};
 use crate::net::Net;
 use crate::panics;
 use crate::trace::Trace;
@@ -67,7 +65,7 @@ struct World {
 /// Changes the members, one change after the other.
 #[derive(Default)]
 struct Operator {
-    under_way: Option<(Change, Rc<RefCell<Option<Result<(), ChangeError>>>>, Instant)>,
+    under_way: Option<(Change, machine::Outcome, Instant)>,
     /// Of a node that has lost its disk, the member that it was and is to be no more.
     lost: Option<Member>,
 }
