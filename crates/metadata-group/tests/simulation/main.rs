@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// The seeds of each test run.
-const SEEDS: Range<u64> = 0..150;
+const SEEDS: Range<u64> = 0..100;
 
 fn seeds() -> Range<u64> {
     let Ok(text) = std::env::var("METADATA_SEEDS") else {
