@@ -8,10 +8,12 @@ use clap::Args;
 use server::config::{Config, FileText, Flag, Variable, plain_value};
 
 /// The environment variables that stand for keys, as flags do.
-const VARIABLES: [(&str, &str); 4] = [
+const VARIABLES: [(&str, &str); 6] = [
     ("ROPEWALK_DATA", "data"),
     ("ROPEWALK_KAFKA", "kafka.listen"),
     ("ROPEWALK_HTTP", "http.listen"),
+    ("ROPEWALK_PEER", "peer.listen"),
+    ("ROPEWALK_JOIN", "cluster.join"),
     ("ROPEWALK_CORES", "cores"),
 ];
 
@@ -29,6 +31,12 @@ pub(crate) struct NodeOptions {
     /// Where HTTP is served: /v1 for records and topics, health, metrics and status; as host:port [key: http.listen] [env: ROPEWALK_HTTP]
     #[arg(long, value_name = "ADDRESS")]
     http: Option<String>,
+    /// Where other nodes connect, as host:port; without it none can join [key: peer.listen] [env: ROPEWALK_PEER]
+    #[arg(long, value_name = "ADDRESS")]
+    peer: Option<String>,
+    /// The address where the node that founded a cluster listens for other nodes (its --peer): this node is one of that cluster [key: cluster.join] [env: ROPEWALK_JOIN]
+    #[arg(long, value_name = "ADDRESS,...")]
+    join: Option<String>,
     /// Number of cores to use; 0 takes every CPU [key: cores] [env: ROPEWALK_CORES]
     #[arg(long, value_name = "N")]
     cores: Option<usize>,
@@ -71,6 +79,8 @@ impl NodeOptions {
             ("--data", "data", data),
             ("--kafka", "kafka.listen", self.kafka.clone()),
             ("--http", "http.listen", self.http.clone()),
+            ("--peer", "peer.listen", self.peer.clone()),
+            ("--join", "cluster.join", self.join.clone()),
             ("--cores", "cores", self.cores.map(|cores| cores.to_string())),
         ];
         let flag = |(flag, key, value): (_, _, Option<String>)| value.map(|value| Flag { flag, key, value });

@@ -62,6 +62,7 @@ fn serve(config: Config) -> Result<()> {
         advertised: advertised(&config),
         format: config.log.format,
         refusal: None,
+        peer: None,
     };
     let deadline = config.shutdown.deadline;
     let node = Node::start(config, VERSION)?;
@@ -70,6 +71,7 @@ fn serve(config: Config) -> Result<()> {
     }
     let greeting = Greeting {
         refusal: node.refusal().map(str::to_owned),
+        peer: node.peer_address(),
         ..greeting
     };
     greeting.say(node.kafka_address(), node.http_address());
@@ -138,6 +140,8 @@ struct Greeting {
     format: LogFormat,
     /// Why clients' appends are refused, if they are.
     refusal: Option<String>,
+    /// Where other nodes connect, if they can.
+    peer: Option<SocketAddr>,
 }
 
 impl Greeting {
@@ -172,7 +176,12 @@ impl Greeting {
             Some(why) => format!("up, appends refused: {why}"),
         };
         let data = &self.data;
-        format!("ropewalk {VERSION} is {state}\n  kafka  {kafka}\n  http   http://{http}\n  data   {data}\n")
+        let peer = self
+            .peer
+            .map_or_else(String::new, |peer| format!("  peer   {peer}\n"));
+        format!(
+            "ropewalk {VERSION} is {state}\n  kafka  {kafka}\n  http   http://{http}\n{peer}  data   {data}\n"
+        )
     }
 
     /// The same for whoever reads a JSON object a line.
@@ -183,6 +192,7 @@ impl Greeting {
             "reason": self.refusal,
             "kafka": kafka.to_string(),
             "http": format!("http://{http}"),
+            "peer": self.peer.map(|peer| peer.to_string()),
             "data": self.data,
         });
         format!("{facts}\n")
@@ -212,6 +222,7 @@ mod tests {
             advertised: None,
             format: LogFormat::Text,
             refusal: None,
+            peer: None,
         };
         assert!(
             greeting
@@ -244,6 +255,7 @@ mod tests {
             advertised: None,
             format: LogFormat::Json,
             refusal: Some("144 MiB free, disk.reserve_bytes is 256 MiB".to_owned()),
+            peer: None,
         };
         let text = greeting.facts(address(1), address(2));
         let expected = format!(

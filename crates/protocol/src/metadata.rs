@@ -31,10 +31,11 @@ use record::{ClusterId, Epoch, PartitionId, TopicId};
 
 pub use apply::ApplyError;
 pub use broker_config::{BrokerConfig, KnownBrokerConfig};
-pub use command::{Address, COMMAND_BYTES_MAX, Command, ReplicaSet};
+pub use command::{Address, COMMAND_BYTES_MAX, Command, Home, ReplicaSet};
+pub(crate) use command::{read_home, write_home};
 pub use configs::{ConfigEdit, ConfigOperation, ConfigTarget, ConfigValue, ConfigWish};
 pub use image::ImageWriter;
-pub use log::{Growth, ImagePart, Replay, ReplayError, image_parts};
+pub use log::{Growth, ImagePart, Replay, ReplayError, command_of, image_parts};
 pub use memory::Plans;
 pub use plan::{NewTopic, PRODUCER_ID_BLOCK, PlanError, PlanLimits};
 pub use topic_config::{ConfigChange, ConfigEntry, ConfigError, ConfigSource, TopicConfig, TopicSettings};
@@ -80,6 +81,8 @@ pub struct Metadata {
     defaults: TopicConfig,
     cluster: Option<ClusterId>,
     nodes: BTreeMap<NodeId, Node>,
+    /// Nodes that have joined and not started yet.
+    joined: BTreeMap<NodeId, Home>,
     topics: BTreeMap<TopicId, Topic>,
     names: BTreeMap<Arc<str>, TopicId>,
     /// Names with `.` and `_` made the same, to find those that would collide.
@@ -90,13 +93,15 @@ pub struct Metadata {
     taken: Taken,
 }
 
-/// A node of the cluster.
+/// A node that has started at least once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
     /// The addresses by which clients reach it.
     pub address: Address,
     /// The starts since it joined; 0 in its first run.
     pub incarnation: i32,
+    /// For other nodes; `None` if its last start did not say it.
+    pub home: Option<Home>,
 }
 
 /// A topic.
@@ -122,6 +127,13 @@ impl Topic {
     #[must_use]
     pub fn partition_count(&self) -> i32 {
         i32::try_from(self.partitions.len()).expect("checked before partitions are created")
+    }
+
+    /// The nodes that hold a partition.
+    #[must_use]
+    pub fn replicas(&self, index: i32) -> Option<&ReplicaSet> {
+        let index = usize::try_from(index).ok()?;
+        self.partitions.get(index).map(|partition| &partition.replicas)
     }
 }
 
@@ -157,6 +169,7 @@ impl Metadata {
             defaults,
             cluster: None,
             nodes: BTreeMap::new(),
+            joined: BTreeMap::new(),
             topics: BTreeMap::new(),
             names: BTreeMap::new(),
             folded_names: BTreeMap::new(),
@@ -192,7 +205,14 @@ impl Metadata {
         self.nodes.get(&node)
     }
 
-    /// All nodes, sorted by id.
+    /// What other nodes know of a node, whether or not it has started yet.
+    #[must_use]
+    pub fn home(&self, node: NodeId) -> Option<&Home> {
+        let started = self.nodes.get(&node).map(|node| node.home.as_ref());
+        started.unwrap_or_else(|| self.joined.get(&node))
+    }
+
+    /// All nodes that have started, sorted by id.
     pub fn nodes(&self) -> impl ExactSizeIterator<Item = (NodeId, &Node)> + '_ {
         self.nodes.iter().map(|(id, node)| (*id, node))
     }

@@ -11,6 +11,7 @@ mod decoder;
 mod header;
 mod hello;
 mod message;
+mod metadata;
 mod replica;
 #[cfg(test)]
 mod tests;
@@ -21,3 +22,4 @@ pub use decoder::{Decoder, GREETING_BYTES_MAX, MessageError, Phase};
 pub use header::{HEADER_BYTES, Kind};
 pub use hello::{Hello, REFUSED_TEXT_BYTES_MAX, Reason, Refused, ShardPair, Versions, WIRE_VERSIONS};
 pub use message::{Encoded, Heartbeat, Message, ReplicaMessage};
+pub use metadata::{Decision, Entries, Join, Joined, OUTCOME_TEXT_BYTES_MAX, Outcome, Proposal};

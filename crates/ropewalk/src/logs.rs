@@ -311,7 +311,7 @@ fn identify_logs(disk: &dyn Disk) -> Result<NodeIdentity, DirectoryError> {
     match NodeIdentity::read(disk) {
         // Nothing there, or something else: it is told apart before anything is written.
         Err(DirectoryError::Empty { .. } | DirectoryError::Foreign { .. }) => {
-            identify(disk, &Random::SYSTEM, NODE, 1)
+            identify(disk, &Random::SYSTEM, Some(NODE), 1)
         }
         read => read,
     }

@@ -289,6 +289,10 @@ fn start_of(metadata: &Metadata, cluster: ClusterId, node: NodeId) -> Vec<Comman
         host: "localhost".into(),
         port: 0,
     };
-    let start = Command::StartNode { node, address };
+    let start = Command::StartNode {
+        node,
+        address,
+        home: None,
+    };
     format.into_iter().chain([start]).collect()
 }

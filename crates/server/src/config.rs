@@ -41,8 +41,12 @@ pub struct Config {
     pub idle_poll: Duration,
     /// This node's place in its cluster.
     pub node: NodeSettings,
+    /// The cluster.
+    pub cluster: ClusterSettings,
     /// Where Kafka's clients come in.
     pub kafka: KafkaSettings,
+    /// Where other nodes come in.
+    pub peer: PeerSettings,
     /// Where HTTP comes in.
     pub http: HttpSettings,
     /// Sizes of each core's journal.
@@ -78,6 +82,22 @@ pub struct Config {
 pub struct NodeSettings {
     /// This node's number in its cluster.
     pub id: i32,
+}
+
+/// Keys under `cluster`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClusterSettings {
+    /// The addresses of nodes whose cluster this one is of; none for a cluster that this node founds.
+    pub join: Vec<HostPort>,
+}
+
+/// Keys under `peer`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PeerSettings {
+    /// `host:port` to listen on; port 0 takes any free one. Without it no other node can join.
+    pub listen: Option<String>,
+    /// The address that other nodes are told; without it, the one listened on.
+    pub advertised: Option<HostPort>,
 }
 
 /// Keys under `kafka`.
@@ -292,7 +312,12 @@ impl Default for Config {
             cores: 0,
             pin_threads: true,
             idle_poll: Duration::from_micros(50),
-            node: NodeSettings { id: 1 },
+            node: NodeSettings { id: NODE_ID },
+            cluster: ClusterSettings { join: Vec::new() },
+            peer: PeerSettings {
+                listen: None,
+                advertised: None,
+            },
             kafka: KafkaSettings {
                 listen: "127.0.0.1:9092".to_owned(),
                 advertised: None,
@@ -381,11 +406,21 @@ impl Default for LimitSettings {
     }
 }
 
+/// The number of a node that nobody gave another.
+const NODE_ID: i32 = 1;
+
 impl Config {
+    /// The node's number, if somebody chose it: else it is the directory's, or given by the cluster.
+    pub(crate) fn chosen_node(&self) -> Option<i32> {
+        let is_chosen = self.node.id != NODE_ID || self.source("node.id") != Source::Default;
+        is_chosen.then_some(self.node.id)
+    }
+
     /// Bounds on what clients can make of the metadata.
     pub(crate) fn plan_limits(&self) -> PlanLimits {
         PlanLimits {
             partitions_max: self.limits.partitions,
+            replicas_max: 1,
             bytes_max: self.limits.metadata_bytes_per_core,
             ..PlanLimits::default()
         }

@@ -6,7 +6,9 @@
 //!
 //! A start replays the log; `image` keeps it short.
 
+mod follow;
 mod image;
+mod lead;
 
 use std::cell::Cell;
 use std::iter;
@@ -16,18 +18,21 @@ use std::sync::Arc;
 
 use futures_util::future::join_all;
 use planted::{Bug, planted};
+use protocol::ApplyError;
 use protocol::metadata::{
     COMMAND_BYTES_MAX, Command, Growth, Metadata, PlanError, Plans, Replay, metadata_settings,
 };
-use record::{BatchBuilder, Compression, Record};
+use record::{BatchBuilder, Compression, Offset, Record};
 use shard::{Acks, AppendRefusal, AppendRequest, DiskShortage};
 use storage::Reserve;
-use tokio::sync::{Mutex, oneshot};
+use tokio::sync::{Mutex, oneshot, watch};
 
 use crate::budget::SharedRoom;
 use crate::change_log::TopicBefore;
 use crate::core::{Core, METADATA_PARTITION};
 use crate::mailbox::Stopping;
+
+pub(crate) use follow::{Following, ForwardError};
 
 /// A batch of the metadata partition is closed beyond this size.
 const BATCH_BYTES: usize = 512 << 10;
@@ -63,12 +68,17 @@ pub(crate) enum ChangeError {
     /// The node is stopping.
     #[error(transparent)]
     Stopping(#[from] Stopping),
+    /// The node that has the metadata's log has not made it.
+    #[error(transparent)]
+    Forward(#[from] ForwardError),
 }
 
 /// Serializes changes.
 #[derive(Default)]
 pub(crate) struct Controller {
     turn: Mutex<()>,
+    /// Where the log's next entry goes: the image has every one before it.
+    committed: watch::Sender<Offset>,
     /// Repeatable changes since the disk is full.
     reserved_changes: Cell<u32>,
     /// The growth of the metadata log since its newest image.
@@ -195,12 +205,54 @@ impl Core {
     /// Journals commands and has every core apply those that are committed: should some be refused, the image is still what
     /// the next start reads. One outcome for each, in order.
     async fn commit(self: &Rc<Self>, commands: Vec<Command>) -> Vec<Changed> {
+        if self.is_following() {
+            return self.forward(&commands).await;
+        }
         let journaled = self.journal_allowed(&commands).await;
         let committed = commands.into_iter().zip(&journaled);
         let committed: Vec<Command> = committed
             .filter(|(_, journaled)| journaled.is_ok())
             .map(|(command, _)| command)
             .collect();
+        let (applied, told) = self.apply_everywhere(committed).await;
+        self.note_committed();
+        let mut applied = applied.into_iter();
+        let outcome = |journaled: Result<(), AppendRefusal>| -> Changed {
+            journaled?;
+            let applied = applied.next().expect("what is committed was applied");
+            applied.map_err(PlanError::Refused)?;
+            Ok(told?)
+        };
+        journaled.into_iter().map(outcome).collect()
+    }
+
+    /// Tells the nodes that follow of what was committed.
+    pub(crate) fn note_committed(&self) {
+        let controller = self.controller.as_ref().expect("core 0 has the metadata's log");
+        let end = self
+            .shard(0)
+            .with_leader(METADATA_PARTITION, |leader| leader.tail());
+        if let Ok(end) = end {
+            controller.committed.send_replace(end);
+        }
+    }
+
+    /// This node's image has every entry of the metadata's log before this one; `None` before there is an image.
+    pub(crate) fn image_offset(&self) -> Option<Offset> {
+        match &self.following {
+            Some(following) => following.applied(),
+            None => self
+                .controller
+                .as_ref()
+                .map(|controller| *controller.committed.borrow()),
+        }
+    }
+
+    /// Has every core apply what is committed, and the log say what has changed.
+    async fn apply_everywhere(
+        &self,
+        committed: Vec<Command>,
+    ) -> (Vec<Result<(), ApplyError>>, Result<(), Stopping>) {
         let before = self.with_metadata(|metadata| {
             let find = |command| TopicBefore::find(metadata, command);
             committed.iter().map(find).collect::<Vec<_>>()
@@ -213,14 +265,7 @@ impl Core {
             }
         }
         let told = self.tell_others(committed).await;
-        let mut applied = applied.into_iter();
-        let outcome = |journaled: Result<(), AppendRefusal>| -> Changed {
-            journaled?;
-            let applied = applied.next().expect("what is committed was applied");
-            applied.map_err(PlanError::Refused)?;
-            Ok(told?)
-        };
-        journaled.into_iter().map(outcome).collect()
+        (applied, told)
     }
 
     /// Journals the commands that there is room for. A command that changes nothing takes none.

@@ -14,13 +14,14 @@ use kafka_wire::{ApiKey, ErrorCode, ErrorSet};
 use platform::clock::Clock;
 use platform::counters::{Counter, Histogram};
 use platform::disk::Disk;
+use platform::net::Net;
 use platform::random::Random;
 use platform::slices::next_slice;
 use platform::turns::{self, LongTurns};
 use platform::work::{Lane, Pool};
 use protocol::leader::NodeId;
 use protocol::metadata::Metadata;
-use record::{ClusterId, PartitionId, TopicId};
+use record::{ClusterId, DirectoryId, PartitionId, TopicId};
 use shard::{Shard, TopicBook};
 use storage::RecoveredPartition;
 use tokio::sync::Semaphore;
@@ -29,11 +30,12 @@ use crate::answer_budget::AnswerBudget;
 use crate::budget::Budget;
 use crate::change_log::ChangeLog;
 use crate::config::Config;
-use crate::controller::Controller;
+use crate::controller::{Controller, Following};
 use crate::fetch_session::{FetchSessions, SessionRoom};
 use crate::groups::Groups;
 use crate::idle_poll::IdlePoll;
 use crate::mailbox::{Mailbox, Mailboxes};
+use crate::peers::Peers;
 use crate::producer_ids::ProducerIds;
 
 pub(crate) use protocol::metadata::METADATA_PARTITION;
@@ -48,6 +50,10 @@ const DRAIN_POLL: Duration = Duration::from_millis(5);
 pub(crate) struct NodeFacts {
     pub(crate) node: NodeId,
     pub(crate) cluster: ClusterId,
+    pub(crate) directory: DirectoryId,
+    /// The number of this start, of a node that has joined a cluster; 0 of others, whose starts the metadata counts.
+    pub(crate) incarnation: u64,
+    pub(crate) net: Arc<dyn Net>,
     pub(crate) config: Arc<Config>,
     pub(crate) clock: Arc<dyn Clock>,
     /// When a node last ran over the directory before this start, by its clock; `None` if that is not known.
@@ -192,6 +198,10 @@ pub(crate) struct Core {
     pub(crate) idle_poll: Arc<IdlePoll>,
     /// On core 0: the only place where metadata changes.
     pub(crate) controller: Option<Controller>,
+    /// On core 0 of a node that has joined a cluster: another node has the metadata's log.
+    pub(crate) following: Option<Following>,
+    /// On core 0: the connections to other nodes.
+    pub(crate) peers: Peers,
     /// Closed when the node begins to stop.
     draining: Semaphore,
     /// Memory that large requests under way on this core may take.
@@ -226,6 +236,8 @@ impl Core {
             counters: CoreCounters::default(),
             idle_poll: IdlePoll::new(facts.clock.clone(), facts.config.idle_poll),
             controller: (index == 0).then(Controller::default),
+            following: (index == 0 && !facts.config.cluster.join.is_empty()).then(Following::new),
+            peers: Peers::default(),
             draining: Semaphore::new(0),
             requests: Budget::new(facts.config.limits.in_flight_bytes_per_core),
             answers: AnswerBudget::new(facts.config.limits.answer_bytes_per_core),

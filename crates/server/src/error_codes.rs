@@ -100,6 +100,8 @@ pub(crate) fn change_code(error: &ChangeError) -> ErrorCode {
         ChangeError::Plan(error) => plan_code(error),
         ChangeError::Append(AppendRefusal::NotLeader | AppendRefusal::Stopping)
         | ChangeError::Stopping(_) => ErrorCode::NotController,
+        // Perhaps it is made all the same.
+        ChangeError::Forward(_) => ErrorCode::RequestTimedOut,
         ChangeError::Append(refusal) => append_code(refusal),
     }
 }
@@ -109,7 +111,9 @@ pub(crate) fn change_code(error: &ChangeError) -> ErrorCode {
 pub(crate) fn coordinator_code(error: &ChangeError) -> ErrorCode {
     match error {
         ChangeError::Plan(error) => plan_code(error),
-        ChangeError::Append(_) | ChangeError::Stopping(_) => ErrorCode::CoordinatorNotAvailable,
+        ChangeError::Append(_) | ChangeError::Stopping(_) | ChangeError::Forward(_) => {
+            ErrorCode::CoordinatorNotAvailable
+        }
     }
 }
 
@@ -119,7 +123,9 @@ pub(crate) fn coordinator_code(error: &ChangeError) -> ErrorCode {
 pub(crate) fn producer_id_code(error: &ChangeError) -> ErrorCode {
     match error {
         ChangeError::Plan(error) => plan_code(error),
-        ChangeError::Append(_) | ChangeError::Stopping(_) => ErrorCode::CoordinatorLoadInProgress,
+        ChangeError::Append(_) | ChangeError::Stopping(_) | ChangeError::Forward(_) => {
+            ErrorCode::CoordinatorLoadInProgress
+        }
     }
 }
 
@@ -161,7 +167,7 @@ fn plan_code(error: &PlanError) -> ErrorCode {
         | PlanError::MetadataFull { .. }
         | PlanError::MetadataShareTaken { .. }
         | PlanError::TooLarge { .. } => ErrorCode::PolicyViolation,
-        PlanError::ReplicaCount { .. } => ErrorCode::InvalidReplicationFactor,
+        PlanError::ReplicaCount { .. } | PlanError::ReplicasMax { .. } => ErrorCode::InvalidReplicationFactor,
         PlanError::ProducerIdsExhausted => ErrorCode::UnknownServerError,
     }
 }
@@ -183,6 +189,9 @@ fn apply_code(error: &ApplyError) -> ErrorCode {
         | ApplyError::NotFormatted
         | ApplyError::UnknownNode { .. }
         | ApplyError::InvalidNode { .. }
+        | ApplyError::NodeExists { .. }
+        | ApplyError::OtherDirectory { .. }
+        | ApplyError::NodesExhausted
         | ApplyError::EpochNotNext { .. }
         | ApplyError::ProducerIdsTaken { .. } => ErrorCode::UnknownServerError,
     }

@@ -20,6 +20,7 @@ use platform::slices::next_slice;
 use protocol::groups::{
     Answer, Ask, GROUPS_TOPIC, GroupError, ListGroups, ListedGroup, Name, Request, TopicChange,
 };
+use protocol::leader::NodeId;
 use protocol::metadata::{Command, NewTopic, PlanError, PlanLimits, Plans, Topic, fresh_topic_id};
 use protocol::{ApplyError, groups};
 use record::{PartitionId, TopicId};
@@ -130,6 +131,10 @@ impl Core {
             return Ok(Ok(groups));
         };
         for index in 0..count {
+            if self.leader_of(PartitionId { topic, index }) != Some(self.facts.node) {
+                // Clients ask every node for its groups.
+                continue;
+            }
             let mut from = Some(Name::default());
             while let Some(first) = from.take() {
                 let part = ListGroups {
@@ -159,7 +164,11 @@ impl Core {
         request: Request,
         room: SharedRoom,
     ) -> Result<Answer, ErrorCode> {
-        let owner = self.facts.owner_of(PartitionId { topic, index });
+        let partition = PartitionId { topic, index };
+        if self.leader_of(partition) != Some(self.facts.node) {
+            return Err(ErrorCode::NotCoordinator);
+        }
+        let owner = self.facts.owner_of(partition);
         let ask = move |core: Rc<Core>| async move {
             let answer = core.groups.host(index)?.ask(request)?;
             drop(room);
@@ -170,6 +179,17 @@ impl Core {
             false => self.facts.mailboxes.call(owner, ask).await.unwrap_or(None),
         };
         answer.ok_or(ErrorCode::CoordinatorNotAvailable)
+    }
+
+    fn leader_of(&self, partition: PartitionId) -> Option<NodeId> {
+        self.with_metadata(|metadata| metadata.partition(partition).map(|state| state.leader))
+    }
+
+    /// The node that has the coordinator of a group, once the groups' topic is there.
+    pub(crate) fn coordinator_of(&self, group: &str) -> Option<NodeId> {
+        let (topic, count) = self.find_groups_topic()?;
+        let index = partition_of(group, count);
+        self.leader_of(PartitionId { topic, index })
     }
 
     fn find_groups_topic(&self) -> Option<(TopicId, i32)> {
@@ -265,7 +285,8 @@ impl Core {
     }
 }
 
-fn there(topic: &Topic) -> TopicChange {
+/// A topic as coordinators are told of it.
+pub(crate) fn there(topic: &Topic) -> TopicChange {
     TopicChange::There {
         topic: Arc::clone(&topic.name),
         id: topic.id,

@@ -31,6 +31,7 @@ mod maintenance;
 mod metrics;
 mod node;
 mod owner;
+mod peers;
 mod producer_ids;
 pub mod record_json;
 mod seats;

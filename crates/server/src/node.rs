@@ -39,6 +39,7 @@ const STORAGE_THREADS_MAX: usize = 4;
 pub struct Node {
     kafka_address: SocketAddr,
     http_address: SocketAddr,
+    peer_address: Option<SocketAddr>,
     warnings: Vec<String>,
     /// Why clients' appends were refused when it had started, if they were.
     refusal: Option<String>,
@@ -69,19 +70,17 @@ impl Node {
         let cpus = threads::available_cpus();
         let descriptors = threads::raise_descriptor_limit();
         let parts = Parts::real(disk.clone());
-        let assembled = assembly::assemble(
-            parts,
-            config,
-            |configured| {
-                if configured == 0 {
-                    cpus.len().max(1)
-                } else {
-                    configured
-                }
-            },
-            |journals| connections_max(descriptors, journals),
-            version,
-        )?;
+        let cores = match config.cores {
+            0 => cpus.len().max(1),
+            configured => configured,
+        };
+        if !config.cluster.join.is_empty() {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            let runtime = runtime.map_err(StartError::Thread)?;
+            runtime.block_on(assembly::join(&parts, &config, cores))?;
+        }
+        let connections_most = |journals| connections_max(descriptors, journals);
+        let assembled = assembly::assemble(parts, config, cores, connections_most, version)?;
         let Assembled {
             cores,
             opening,
@@ -99,6 +98,7 @@ impl Node {
         let mut node = Node {
             kafka_address: opening.kafka_address()?,
             http_address: local_address(&http)?,
+            peer_address: opening.peer_address()?,
             warnings,
             refusal: None,
             handle,
@@ -126,7 +126,16 @@ impl Node {
     /// See `StartError`.
     pub fn assemble(parts: Parts, config: Config, version: &'static str) -> Result<Assembled, StartError> {
         let (cores, connections_max) = (config.cores.max(1), config.limits.connections);
-        assembly::assemble(parts, config, |_| cores, |_| connections_max, version)
+        assembly::assemble(parts, config, cores, |_| connections_max, version)
+    }
+
+    /// Has an empty directory become that of a node of the cluster that the configuration joins, if it joins one; to be called before
+    /// [`Node::assemble`].
+    ///
+    /// # Errors
+    /// See `StartError`. The directory is as it was then.
+    pub async fn join(parts: &Parts, config: &Config) -> Result<(), StartError> {
+        assembly::join(parts, config, config.cores.max(1)).await
     }
 
     /// Why clients' appends were refused when the node had started, if they were.
@@ -142,6 +151,11 @@ impl Node {
     /// Where its HTTP interface is.
     pub fn http_address(&self) -> SocketAddr {
         self.http_address
+    }
+
+    /// Where other nodes reach it, if they can.
+    pub fn peer_address(&self) -> Option<SocketAddr> {
+        self.peer_address
     }
 
     /// Returns the number of cores that it runs.

@@ -125,7 +125,8 @@ impl Shard {
     fn append_one(&self, attempt: Attempt) -> Attempted {
         let mut partitions = self.partitions.borrow_mut();
         let Some(partition) = partitions.get_mut(&attempt.request.partition) else {
-            refuse(attempt.request, AppendRefusal::UnknownPartition);
+            let absence = self.absence(attempt.request.partition);
+            refuse(attempt.request, absence.into());
             return Attempted::Done;
         };
         match self.check(partition, &attempt) {

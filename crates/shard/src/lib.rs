@@ -26,7 +26,7 @@ mod waiting_room;
 mod watcher;
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -139,6 +139,8 @@ pub struct Shard {
     store: RefCell<Store>,
     /// Each in its own place: a table that grows moves what is in it, all in one turn.
     partitions: RefCell<IndexMap<PartitionId, Box<Partition>>>,
+    /// Partitions that would be here, and are on other nodes alone.
+    elsewhere: RefCell<BTreeSet<PartitionId>>,
     producer_room: ProducerRoom,
     /// Appends that come before all that wait for room.
     examinations: Examinations,
@@ -187,6 +189,7 @@ impl Shard {
             topic_book,
             store: RefCell::new(store),
             partitions: RefCell::new(IndexMap::new()),
+            elsewhere: RefCell::default(),
             examinations: Examinations::default(),
             waiting: WaitingRooms::default(),
             flushing: Flushing::default(),
@@ -251,6 +254,24 @@ impl Shard {
             .borrow_mut()
             .insert(id, Box::new(Partition::in_role(Role::Lone(leader), topic)));
         Ok(())
+    }
+
+    /// Takes note of a partition that only other nodes hold: clients are told that its leader is not here.
+    pub fn note_elsewhere(&self, id: PartitionId) {
+        self.elsewhere.borrow_mut().insert(id);
+    }
+
+    /// Forgets such a partition. Returns false if this is none.
+    pub fn forget_elsewhere(&self, id: PartitionId) -> bool {
+        self.elsewhere.borrow_mut().remove(&id)
+    }
+
+    /// Why a partition that is not here is not led here.
+    fn absence(&self, id: PartitionId) -> NotLed {
+        match self.elsewhere.borrow().contains(&id) {
+            true => NotLed::NotLeader,
+            false => NotLed::UnknownPartition,
+        }
     }
 
     /// Takes changed configs of a topic over for one of its partitions. Nothing happens if the partition is not here.

@@ -148,7 +148,7 @@ impl Shard {
         let partitions = self.partitions.borrow();
         let partition = partitions
             .get(&request.partition)
-            .ok_or(ReadRefusal::UnknownPartition)?;
+            .ok_or_else(|| self.absence(request.partition))?;
         let leader = partition.role.leader()?;
         let (log_start, mut tail) = (leader.log_start(), leader.tail());
         partition.check_bounds(leader);

@@ -88,7 +88,7 @@ impl Shard {
     /// The store first: where the journal has no room, the leader must not have moved.
     fn stage_trim(&self, id: PartitionId, first_kept: Offset) -> Result<(Trimmed, u64), AppendRefusal> {
         let mut partitions = self.partitions.borrow_mut();
-        let partition = partitions.get_mut(&id).ok_or(AppendRefusal::UnknownPartition)?;
+        let partition = partitions.get_mut(&id).ok_or_else(|| self.absence(id))?;
         let leader = partition.role.leader()?;
         let may_go = partition.is_abandoned && first_kept == leader.tail();
         if partition.topic.is_only_compacted() && !may_go {

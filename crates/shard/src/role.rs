@@ -160,7 +160,7 @@ impl Shard {
     /// The partition, or its leader, is not here.
     pub fn with_leader<T>(&self, id: PartitionId, look: impl FnOnce(&Leader) -> T) -> Result<T, NotLed> {
         let partitions = self.partitions.borrow();
-        let partition = partitions.get(&id).ok_or(NotLed::UnknownPartition)?;
+        let partition = partitions.get(&id).ok_or_else(|| self.absence(id))?;
         Ok(look(partition.role.leader()?))
     }
 

@@ -4,11 +4,10 @@
 //! A unit is a `LocalSet`. Dropping it ends all its tasks where they are, as a kill does; leaving it unpolled is a process that is
 //! stopped. Nothing here knows what a unit does.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
 use platform::random::SeededRandom;
@@ -26,26 +25,48 @@ pub(crate) struct Engine {
     next_unit: UnitId,
     random: SeededRandom,
     trace: Trace,
-    /// Wakes the engine itself.
-    driver: Arc<Mutex<Option<Waker>>>,
+    ready: Arc<Ready>,
 }
 
 struct Unit {
     tasks: LocalSet,
-    flag: Arc<Flag>,
+    waker: Waker,
     is_stopped: bool,
 }
 
-/// Raised when a unit has something to do.
-struct Flag {
-    is_ready: AtomicBool,
-    driver: Arc<Mutex<Option<Waker>>>,
+/// The units that have something to do, stopped ones too.
+#[derive(Default)]
+struct Ready(Mutex<Woken>);
+
+#[derive(Default)]
+struct Woken {
+    units: BTreeSet<UnitId>,
+    /// Wakes the engine itself.
+    driver: Option<Waker>,
 }
 
-impl Wake for Flag {
+impl Ready {
+    fn lock(&self) -> MutexGuard<'_, Woken> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Wakes one unit.
+struct Wakes {
+    unit: UnitId,
+    ready: Arc<Ready>,
+}
+
+impl Wake for Wakes {
     fn wake(self: Arc<Self>) {
-        self.is_ready.store(true, Ordering::Relaxed);
-        let driver = self.driver.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        let mut woken = self.ready.lock();
+        woken.units.insert(self.unit);
+        let driver = woken.driver.take();
+        drop(woken);
         driver.into_iter().for_each(Waker::wake);
     }
 }
@@ -58,7 +79,7 @@ impl Engine {
             next_unit: 0,
             random,
             trace,
-            driver: Arc::default(),
+            ready: Arc::default(),
         }
     }
 
@@ -66,17 +87,18 @@ impl Engine {
     pub(crate) fn add(&mut self, task: impl Future<Output = ()> + 'static) -> UnitId {
         let tasks = LocalSet::new();
         tasks.spawn_local(task);
-        let flag = Flag {
-            is_ready: AtomicBool::new(true),
-            driver: self.driver.clone(),
-        };
         let id = self.next_unit;
         self.next_unit += 1;
+        let waker = Waker::from(Arc::new(Wakes {
+            unit: id,
+            ready: self.ready.clone(),
+        }));
+        self.ready.lock().units.insert(id);
         self.units.insert(
             id,
             Unit {
                 tasks,
-                flag: Arc::new(flag),
+                waker,
                 is_stopped: false,
             },
         );
@@ -112,8 +134,7 @@ impl Engine {
                     return Poll::Ready(false);
                 }
                 if !self.step() {
-                    *self.driver.lock().unwrap_or_else(PoisonError::into_inner) =
-                        Some(context.waker().clone());
+                    self.ready.lock().driver = Some(context.waker().clone());
                     return end.as_mut().poll(context).map(|()| is_done());
                 }
             }
@@ -123,19 +144,22 @@ impl Engine {
 
     /// Polls one unit of those that have something to do; false if none has.
     fn step(&mut self) -> bool {
-        let ready = |unit: &Unit| !unit.is_stopped && unit.flag.is_ready.load(Ordering::Relaxed);
-        let count = self.units.values().filter(|unit| ready(unit)).count() as u64;
+        let mut woken = self.ready.lock();
+        // What was killed may be woken still.
+        woken.units.retain(|id| self.units.contains_key(id));
+        let mut able = woken.units.iter().filter(|id| !self.units[id].is_stopped);
+        let count = able.clone().count() as u64;
         if count == 0 {
             return false;
         }
         let place = self.random.below(count) as usize;
-        let mut all = self.units.iter_mut().filter(|(_, unit)| ready(unit));
-        let (id, unit) = all.nth(place).expect("it was counted");
-        self.trace.note_step(*id);
-        unit.flag.is_ready.store(false, Ordering::Relaxed);
-        let waker = Waker::from(unit.flag.clone());
+        let id = *able.nth(place).expect("it was counted");
+        woken.units.remove(&id);
+        drop(woken);
+        self.trace.note_step(id);
+        let unit = self.units.get_mut(&id).expect("it is one of them");
         // What is over has nothing to do any more, and is not woken again.
-        let _ = Pin::new(&mut unit.tasks).poll(&mut Context::from_waker(&waker));
+        let _ = Pin::new(&mut unit.tasks).poll(&mut Context::from_waker(&unit.waker));
         true
     }
 }

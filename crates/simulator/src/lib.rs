@@ -18,6 +18,7 @@ mod engine;
 mod faults;
 mod history;
 mod machine;
+mod members;
 mod panics;
 mod parts;
 mod run;

@@ -122,19 +122,38 @@ impl Machine {
         &self.clock
     }
 
+    /// Changes the node's configuration.
+    pub(crate) fn configure(&mut self, change: impl FnOnce(&mut Config)) {
+        change(&mut self.config);
+    }
+
+    /// Has the machine's empty disk become that of a node of the cluster that it is to join.
+    pub(crate) fn join(&mut self) -> impl Future<Output = Result<(), String>> + use<> {
+        let (parts, config) = (self.parts(), self.config.clone());
+        async move {
+            Node::join(&parts, &config)
+                .await
+                .map_err(|error| error.to_string())
+        }
+    }
+
+    fn parts(&mut self) -> Parts {
+        Parts {
+            disk: Arc::new(self.disk.clone()),
+            clock: self.clock.clone(),
+            net: self.net.host(self.address),
+            work: Arc::new(DelayedWork::new(self.random.split())),
+            random: Random::seeded(self.random.split()),
+        }
+    }
+
     /// Starts its node.
     ///
     /// # Errors
     /// It cannot even be assembled.
     pub(crate) fn start(&mut self, engine: &mut Engine) -> Result<(), String> {
         assert!(self.alive.is_none(), "a node runs already");
-        let parts = Parts {
-            disk: Arc::new(self.disk.clone()),
-            clock: self.clock.clone(),
-            net: self.net.host(self.address),
-            work: Arc::new(DelayedWork::new(self.random.split())),
-            random: Random::seeded(self.random.split()),
-        };
+        let parts = self.parts();
         let assembled = Node::assemble(parts, self.config.clone(), "0.0.0 (simulated)")
             .map_err(|error| error.to_string())?;
         let mut units: Vec<UnitId> = assembled

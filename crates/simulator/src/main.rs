@@ -11,6 +11,10 @@ use std::time::Instant;
 use clap::Parser;
 use simulator::{Options, Report, run};
 
+/// Half as long as with the system's: a seed makes and drops tens of millions of small values.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Runs whole nodes from seeds, and checks what their clients see.
 #[derive(Parser)]
 #[command(name = "simulator")]
@@ -24,6 +28,9 @@ struct Arguments {
     /// The first of them.
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u64).range(..=u64::MAX / 2))]
     first: u64,
+    /// Nodes of a cluster whose metadata is tried; 1 is a node by itself, with all that its clients do.
+    #[arg(long, default_value_t = 1, value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=9))]
+    nodes: usize,
     /// Faults that each seed meets.
     #[arg(long, default_value_t = 200)]
     faults: u64,
@@ -41,6 +48,7 @@ struct Arguments {
 impl Arguments {
     fn options(&self, shows: bool) -> Options {
         Options {
+            nodes: self.nodes,
             faults: self.faults,
             room: self.room,
             shows,
@@ -63,15 +71,22 @@ fn one(seed: u64, arguments: &Arguments) -> ExitCode {
         .init();
     let report = run(seed, arguments.options(true));
     show(std::slice::from_ref(&report));
-    verdict(&report)
+    verdict(&report, arguments)
 }
 
-fn verdict(report: &Report) -> ExitCode {
+fn verdict(report: &Report, arguments: &Arguments) -> ExitCode {
     match &report.violation {
         None => ExitCode::SUCCESS,
         Some(violation) => {
             let seed = report.seed;
-            eprintln!("seed {seed} failed: {violation}\n  run it again: make sim SEED={seed}");
+            let again = match arguments.nodes {
+                1 => format!("make sim SEED={seed}"),
+                nodes => format!(
+                    "simulator --nodes {nodes} --faults {} --seed {seed}",
+                    arguments.faults
+                ),
+            };
+            eprintln!("seed {seed} failed: {violation}\n  run it again: {again}");
             ExitCode::FAILURE
         }
     }
@@ -98,7 +113,7 @@ fn many(arguments: &Arguments) -> ExitCode {
                     if arguments.twice && report.trace != run(seed, options).trace {
                         report.violation = Some("the same seed gave another trace".into());
                     }
-                    verdict(&report);
+                    verdict(&report, arguments);
                     reports
                         .lock()
                         .unwrap_or_else(PoisonError::into_inner)

@@ -14,6 +14,7 @@ use crate::engine::Engine;
 use crate::faults::{FaultCounts, Faults};
 use crate::history::History;
 use crate::machine::Machine;
+use crate::members;
 use crate::panics;
 use crate::trace::Trace;
 use crate::workload::{
@@ -24,6 +25,8 @@ use crate::workload::{
 /// How a seed is run.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
+    /// Nodes: one, or the members of a cluster.
+    pub nodes: usize,
     /// How many faults it meets.
     pub faults: u64,
     /// Bytes that the node's disk has; `None` for as many as it wants.
@@ -35,6 +38,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Options {
         Options {
+            nodes: 1,
             faults: 200,
             room: None,
             shows: false,
@@ -75,7 +79,10 @@ pub fn run(seed: u64, options: Options) -> Report {
         .start_paused(true)
         .build()
         .expect("a runtime needs nothing");
-    runtime.block_on(simulate(seed, options))
+    match options.nodes {
+        0 | 1 => runtime.block_on(simulate(seed, options)),
+        _ => runtime.block_on(members::simulate(seed, options)),
+    }
 }
 
 async fn simulate(seed: u64, options: Options) -> Report {

@@ -4,6 +4,7 @@ use simulator::{Options, run};
 
 /// Short runs: each meets every kind of thing that a core does, and some faults.
 const SHORT: Options = Options {
+    nodes: 1,
     faults: 12,
     room: None,
     shows: false,
@@ -51,4 +52,27 @@ fn a_disk_without_room_is_told() {
     };
     let violation = run(0, options).violation.expect("the node cannot start");
     assert!(violation.contains("No space left on device"), "{violation}");
+}
+
+const CLUSTER: Options = Options {
+    nodes: 3,
+    faults: 60,
+    room: None,
+    shows: false,
+};
+
+/// The metadata that three nodes come to agree on, under kills, power cuts, stops and cut connections.
+#[test]
+fn members_of_a_cluster_come_to_agree() {
+    for seed in 0..40 {
+        assert_eq!(run(seed, CLUSTER).violation, None, "seed {seed}");
+    }
+    let (first, again) = (run(1, CLUSTER), run(1, CLUSTER));
+    assert_eq!((first.trace, first.steps), (again.trace, again.steps));
+}
+
+/// The founder's log was trimmed while a node was cut off from it: that node took nothing in any more.
+#[test]
+fn seed_4_follows_over_what_was_trimmed() {
+    assert_eq!(run(4, CLUSTER).violation, None);
 }

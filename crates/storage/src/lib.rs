@@ -35,7 +35,9 @@ pub use inspect::{
     stored_batches,
 };
 pub use journal::{Flush, JournalSizes, PrepareFile, Reserve, StageError};
-pub use node_file::{DirectoryError, NodeIdentity, identify, look_before_opening};
+pub use node_file::{
+    DirectoryError, NodeIdentity, identify, is_empty_directory, keep_identity, look_before_opening,
+};
 pub use partition::SegmentRolling;
 pub use store::{
     AgeLimit, Append, CheckpointJob, Compacted, CompactionJob, CompactionNeed, CompactionOrder, LayoutJob,

@@ -22,6 +22,8 @@ const KEYS: [&str; 6] = [
     "last_incarnation",
     "journals",
 ];
+/// The node of a directory that nobody gave another number.
+const FIRST_NODE: i32 = 1;
 /// Where no incarnation was proposed yet.
 const NO_INCARNATION: i64 = -1;
 const BYTES_MAX: usize = 64 << 10;
@@ -37,7 +39,8 @@ pub struct NodeIdentity {
     pub directory: DirectoryId,
     /// The node in the cluster.
     pub node: i32,
-    /// The last incarnation that the node proposed of itself; none has been proposed while a node is a cluster of one.
+    /// The last incarnation that the node proposed of itself to the cluster that it has joined; 0 before the first. `None` of a node
+    /// that founded its cluster.
     pub last_incarnation: Option<u64>,
     /// The number of its journals. Fixed: partitions are spread over them by number.
     pub journals: usize,
@@ -172,14 +175,38 @@ fn remedy(error: &io::Error) -> &'static str {
     }
 }
 
-/// Reads the identity, or makes a new one of an empty directory: that of `node`, with so many journals.
+/// Says whether the directory is empty: no node's yet, and nobody else's.
+///
+/// # Errors
+/// It is somebody else's, or cannot be read.
+pub fn is_empty_directory(disk: &dyn Disk) -> Result<bool, DirectoryError> {
+    match NodeIdentity::read(disk) {
+        Ok(_) => Ok(false),
+        Err(DirectoryError::Empty { .. }) => Ok(true),
+        Err(refusal) => Err(refusal),
+    }
+}
+
+/// Makes an empty directory a node's of a cluster that there is, or keeps a later incarnation of it.
+///
+/// # Errors
+/// The disk's.
+pub fn keep_identity(disk: &dyn Disk, identity: &NodeIdentity) -> Result<(), DirectoryError> {
+    let kept = disk.replace(Path::new(NAME), encode(identity).as_bytes());
+    kept.map_err(|error| DirectoryError::Disk {
+        directory: disk.root().display().to_string(),
+        error,
+    })
+}
+
+/// Reads the identity, or makes a new one of an empty directory: that of `node`, or of node 1, with so many journals.
 ///
 /// # Errors
 /// The directory is somebody else's, or another node's. Nothing has changed then.
 pub fn identify(
     disk: &dyn Disk,
     random: &Random,
-    node: i32,
+    node: Option<i32>,
     journals: usize,
 ) -> Result<NodeIdentity, DirectoryError> {
     let directory = disk.root().display().to_string();
@@ -190,14 +217,14 @@ pub fn identify(
     match disk.read_whole(Path::new(NAME), BYTES_MAX) {
         Ok(bytes) => {
             let identity = decode(&bytes, &directory)?;
-            if identity.node != node {
-                return Err(DirectoryError::OtherNode {
+            match node.filter(|node| *node != identity.node) {
+                Some(configured) => Err(DirectoryError::OtherNode {
                     directory,
                     stored: identity.node,
-                    configured: node,
-                });
+                    configured,
+                }),
+                None => Ok(identity),
             }
-            Ok(identity)
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             if let Some(found) = foreign_name(disk).map_err(failed)? {
@@ -206,12 +233,11 @@ pub fn identify(
             let identity = NodeIdentity {
                 cluster: ClusterId(random.bytes()),
                 directory: DirectoryId(random.bytes()),
-                node,
+                node: node.unwrap_or(FIRST_NODE),
                 last_incarnation: None,
                 journals,
             };
-            disk.replace(Path::new(NAME), encode(&identity).as_bytes())
-                .map_err(failed)?;
+            keep_identity(disk, &identity)?;
             Ok(identity)
         }
         Err(error) => Err(failed(error)),
@@ -314,7 +340,7 @@ mod tests {
             matches!(&error, DirectoryError::Foreign { found, .. } if found == "photo.jpg"),
             "{error}"
         );
-        let error = identify(&disk, &Random::SYSTEM, 1, 1).expect_err("it is somebody else's");
+        let error = identify(&disk, &Random::SYSTEM, Some(1), 1).expect_err("it is somebody else's");
         assert!(matches!(error, DirectoryError::Foreign { .. }), "{error}");
     }
 
@@ -353,7 +379,7 @@ mod tests {
             .expect("there is room");
         let error = NodeIdentity::read(&disk).expect_err("there is nothing");
         assert!(matches!(error, DirectoryError::Empty { .. }), "{error}");
-        identify(&disk, &Random::SYSTEM, 1, 1).expect("it is made a node's");
+        identify(&disk, &Random::SYSTEM, Some(1), 1).expect("it is made a node's");
     }
 
     #[test]
@@ -382,7 +408,7 @@ mod tests {
                 .expect("there is room");
             assert!(look_before_opening(&root(name)).is_err(), "{content}");
         }
-        identify(&open("ours"), &Random::SYSTEM, 1, 1).expect("it is empty");
+        identify(&open("ours"), &Random::SYSTEM, Some(1), 1).expect("it is empty");
         assert!(look_before_opening(&root("ours")).is_ok());
     }
 }

@@ -3,16 +3,19 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use record::{ClusterId, Epoch, PartitionId, TopicId};
+use record::{ClusterId, DirectoryId, Epoch, PartitionId, TopicId};
 use thiserror::Error;
 
 use super::broker_config::BrokerConfig;
 use super::memory::{config_bytes, new_topic_bytes, partitions_bytes};
 use super::topic_config::{ConfigChange, ConfigError};
 use super::topic_name::{TopicNameError, check_topic_name, folded};
-use super::{Command, Metadata, Node, Partition, ReplicaSet, Topic, TopicConfig, TopicSettings};
+use super::{Command, Home, Metadata, Node, Partition, ReplicaSet, Topic, TopicConfig, TopicSettings};
 use crate::leader::NodeId;
 use crate::producers::ProducerId;
+
+/// Nodes that a cluster can have had.
+const NODES_MAX: usize = 1_000;
 
 /// Why a command does not fit the image. Every node finds the same; whoever proposed it should look at the image
 /// again, and plan anew or tell its client.
@@ -33,12 +36,31 @@ pub enum ApplyError {
         /// The node.
         node: NodeId,
     },
+    /// The id is taken, or was.
+    #[error("node {node} exists already: give the new node another id, or none and it is given a free one")]
+    NodeExists {
+        /// The node.
+        node: NodeId,
+    },
     /// Node ids are not negative.
     #[error("{node} cannot be a node's id")]
     InvalidNode {
         /// The node.
         node: NodeId,
     },
+    /// The id is another directory's, or the directory has another id.
+    #[error(
+        "node {node} is directory {directory}: start it over that directory, or have this one join as another node"
+    )]
+    OtherDirectory {
+        /// The node that there is.
+        node: NodeId,
+        /// Its directory.
+        directory: DirectoryId,
+    },
+    /// A cluster has so many nodes at most, those that have joined and never started too.
+    #[error("the cluster has had {NODES_MAX} nodes, and can have no more")]
+    NodesExhausted,
     /// No such topic.
     #[error("topic {id} is unknown")]
     UnknownTopic {
@@ -129,15 +151,20 @@ impl Metadata {
         self.check(command)?;
         match command {
             Command::FormatCluster { cluster } => self.cluster = Some(*cluster),
-            Command::StartNode { node, address } => {
+            Command::StartNode { node, address, home } => {
                 let incarnation = self.nodes.get(node).map_or(0, |known| known.incarnation + 1);
+                self.joined.remove(node);
                 self.nodes.insert(
                     *node,
                     Node {
                         address: address.clone(),
                         incarnation,
+                        home: home.clone(),
                     },
                 );
+            }
+            Command::JoinNode { node, home } => {
+                self.joined.insert(*node, home.clone());
             }
             Command::CreateTopic {
                 id,
@@ -231,8 +258,11 @@ impl Metadata {
         }
         match command {
             Command::FormatCluster { .. } => Ok(()),
-            Command::StartNode { node, .. } if node.0 < 0 => Err(ApplyError::InvalidNode { node: *node }),
-            Command::StartNode { .. } => Ok(()),
+            Command::StartNode { node, .. } | Command::JoinNode { node, .. } if node.0 < 0 => {
+                Err(ApplyError::InvalidNode { node: *node })
+            }
+            Command::StartNode { node, home, .. } => self.check_start(*node, home.as_ref()),
+            Command::JoinNode { node, home } => self.check_join(*node, home),
             Command::CreateTopic {
                 id,
                 name,
@@ -284,6 +314,42 @@ impl Metadata {
                 epoch,
                 leader,
             } => self.check_open_epoch(*partition, *epoch, *leader),
+        }
+    }
+
+    /// A node that says where it is at home has joined, unless it is the cluster's first.
+    fn check_start(&self, node: NodeId, home: Option<&Home>) -> Result<(), ApplyError> {
+        let Some(home) = home else { return Ok(()) };
+        match self.home(node) {
+            Some(known) if known.directory != home.directory => Err(ApplyError::OtherDirectory {
+                node,
+                directory: known.directory,
+            }),
+            None if !self.nodes.contains_key(&node) && !self.nodes.is_empty() => {
+                Err(ApplyError::UnknownNode { node })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn check_join(&self, node: NodeId, home: &Home) -> Result<(), ApplyError> {
+        if self.nodes.len() + self.joined.len() >= NODES_MAX {
+            return Err(ApplyError::NodesExhausted);
+        }
+        if self.nodes.contains_key(&node) || self.joined.contains_key(&node) {
+            return Err(ApplyError::NodeExists { node });
+        }
+        let homes = self
+            .nodes
+            .iter()
+            .filter_map(|(id, known)| Some((*id, known.home.as_ref()?)));
+        let mut homes = homes.chain(self.joined.iter().map(|(id, home)| (*id, home)));
+        match homes.find(|(_, known)| known.directory == home.directory) {
+            Some((node, known)) => Err(ApplyError::OtherDirectory {
+                node,
+                directory: known.directory,
+            }),
+            None => Ok(()),
         }
     }
 

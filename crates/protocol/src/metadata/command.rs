@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use record::{ClusterId, Epoch, PartitionId, TopicId};
+use record::{ClusterId, DirectoryId, Epoch, PartitionId, TopicId};
 
 use super::broker_config::KnownBrokerConfig;
 use super::topic_config::ConfigChange;
@@ -21,6 +21,17 @@ pub struct Address {
     pub port: u16,
 }
 
+/// What other nodes must know of a node to speak with it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Home {
+    /// The directory that its id belongs to.
+    pub directory: DirectoryId,
+    /// The number of its shards; at least one.
+    pub shards: u16,
+    /// The address by which other nodes reach it; `None` if none can.
+    pub peer: Option<Address>,
+}
+
 /// The nodes that hold one partition; the first is its first leader.
 pub type ReplicaSet = Arc<[NodeId]>;
 
@@ -33,13 +44,21 @@ pub enum Command {
         /// Its identity for ever.
         cluster: ClusterId,
     },
-    /// A node joins, or starts again. Starting again opens a new epoch on every partition the node leads, in this
-    /// one command however many they are.
+    /// A node starts. Starting again opens a new epoch on every partition the node leads, in this one command however many they are.
     StartNode {
         /// The node.
         node: NodeId,
         /// The addresses by which clients reach it from now on.
         address: Address,
+        /// For other nodes; `None` in logs that do not say it.
+        home: Option<Home>,
+    },
+    /// An id is given to a directory, for the node that is to start over it.
+    JoinNode {
+        /// The id: one that no node has had.
+        node: NodeId,
+        /// For other nodes.
+        home: Home,
     },
     /// Creates a topic.
     CreateTopic {
@@ -109,9 +128,10 @@ pub enum Command {
 pub const COMMAND_BYTES_MAX: usize = 384 << 10;
 
 const FORMAT: &str = "metadata command";
-/// Says since version 2 for which client's address topics are made or changed.
-const VERSION: u8 = 2;
+/// Says since version 2 for which client's address topics are made or changed, and since 3 how other nodes reach a node.
+const VERSION: u8 = 3;
 const FIRST_WITH_CLIENTS: u8 = 2;
+const FIRST_WITH_HOMES: u8 = 3;
 
 /// Says whether a config, of topics or of brokers, is one by which less can be kept.
 fn limits_what_is_kept(config: &str) -> bool {
@@ -176,6 +196,7 @@ impl Command {
         match self {
             Command::FormatCluster { .. }
             | Command::StartNode { .. }
+            | Command::JoinNode { .. }
             | Command::OpenEpoch { .. }
             | Command::AllocateProducerIds { .. } => true,
             Command::CreateTopic { .. } | Command::CreatePartitions { .. } => false,
@@ -205,10 +226,16 @@ impl Command {
                 writer.u8(1);
                 writer.bytes_16(cluster.0);
             }
-            Command::StartNode { node, address } => {
+            Command::StartNode { node, address, home } => {
                 writer.u8(2);
                 writer.i32(node.0);
                 write_address(&mut writer, address);
+                write_home(&mut writer, home.as_ref());
+            }
+            Command::JoinNode { node, home } => {
+                writer.u8(10);
+                writer.i32(node.0);
+                write_home(&mut writer, Some(home));
             }
             Command::CreateTopic {
                 id,
@@ -297,6 +324,10 @@ fn read_command(reader: &mut Reader<'_>, version: u8) -> Result<Command, DecodeE
         2 => Command::StartNode {
             node: NodeId(reader.i32("node")?),
             address: read_address(reader)?,
+            home: match version {
+                ..FIRST_WITH_HOMES => None,
+                _ => read_home(reader)?,
+            },
         },
         3 => Command::CreateTopic {
             id: TopicId(reader.bytes_16("topic id")?),
@@ -338,6 +369,10 @@ fn read_command(reader: &mut Reader<'_>, version: u8) -> Result<Command, DecodeE
                 changes: read_changes(reader)?,
             }
         }
+        10 => Command::JoinNode {
+            node: NodeId(reader.i32("node")?),
+            home: read_home(reader)?.ok_or(DecodeError::Impossible { field: "home" })?,
+        },
         value => {
             return Err(DecodeError::UnknownKind {
                 field: "command kind",
@@ -357,6 +392,45 @@ pub(super) fn read_address(reader: &mut Reader<'_>) -> Result<Address, DecodeErr
         host: reader.text("host")?.into(),
         port: reader.u16("port")?,
     })
+}
+
+pub(crate) fn write_home(writer: &mut Writer, home: Option<&Home>) {
+    writer.u8(u8::from(home.is_some()));
+    if let Some(home) = home {
+        writer.bytes_16(home.directory.0);
+        writer.u16(home.shards);
+        writer.u8(u8::from(home.peer.is_some()));
+        home.peer.iter().for_each(|peer| write_address(writer, peer));
+    }
+}
+
+pub(crate) fn read_home(reader: &mut Reader<'_>) -> Result<Option<Home>, DecodeError> {
+    if !read_flag(reader, "home")? {
+        return Ok(None);
+    }
+    let directory = DirectoryId(reader.bytes_16("directory id")?);
+    let shards = reader.u16("number of shards")?;
+    if shards == 0 {
+        let field = "number of shards";
+        return Err(DecodeError::Impossible { field });
+    }
+    let peer = match read_flag(reader, "address for other nodes")? {
+        true => Some(read_address(reader)?),
+        false => None,
+    };
+    Ok(Some(Home {
+        directory,
+        shards,
+        peer,
+    }))
+}
+
+fn read_flag(reader: &mut Reader<'_>, field: &'static str) -> Result<bool, DecodeError> {
+    match reader.u8(field)? {
+        0 => Ok(false),
+        1 => Ok(true),
+        value => Err(DecodeError::UnknownKind { field, value }),
+    }
 }
 
 /// One broker, or all.

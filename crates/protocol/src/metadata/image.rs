@@ -12,8 +12,10 @@ use crc_fast::{CrcAlgorithm, Digest};
 use record::{ClusterId, Epoch, Offset, TopicId};
 
 use super::broker_config::BrokerConfig;
-use super::command::{read_address, read_broker, read_changes, read_client, read_replica_set};
-use super::command::{write_address, write_broker, write_changes, write_client, write_replica_set};
+use super::command::{read_address, read_broker, read_changes, read_client, read_home, read_replica_set};
+use super::command::{
+    write_address, write_broker, write_changes, write_client, write_home, write_replica_set,
+};
 use super::memory::new_topic_bytes;
 use super::topic_config::{ConfigChange, TopicConfig, TopicSettings};
 use super::{Metadata, Node, Partition, Topic};
@@ -22,7 +24,9 @@ use crate::leader::NodeId;
 use crate::producers::ProducerId;
 
 const FORMAT: &str = "metadata image";
-const VERSION: u8 = 1;
+/// Says since version 2 how other nodes reach a node, and which have joined and not started.
+const VERSION: u8 = 2;
+const FIRST_WITH_HOMES: u8 = 2;
 const CHECKSUM_BYTES: usize = 8;
 /// Incarnations and epochs: far from what counting up could reach, so that what goes on from there never overflows.
 const COUNT_MAX: i32 = i32::MAX / 2;
@@ -53,6 +57,12 @@ impl ImageWriter {
             writer.i32(node.0);
             write_address(&mut writer, &known.address);
             writer.i32(known.incarnation);
+            write_home(&mut writer, known.home.as_ref());
+        }
+        writer.count(image.joined.len());
+        for (node, home) in &image.joined {
+            writer.i32(node.0);
+            write_home(&mut writer, Some(home));
         }
         writer.count(image.broker_configs.len());
         for (broker, config) in &image.broker_configs {
@@ -121,12 +131,12 @@ impl Metadata {
         let mut image = Metadata::new(self.started_with.clone());
         image.own = self.own;
         let mut reader = Reader::open(content, FORMAT, VERSION)?;
-        image.read_all(&mut reader)?;
+        image.read_all(&mut reader, content[0])?;
         reader.close()?;
         Ok(image)
     }
 
-    fn read_all(&mut self, reader: &mut Reader<'_>) -> Result<(), DecodeError> {
+    fn read_all(&mut self, reader: &mut Reader<'_>, version: u8) -> Result<(), DecodeError> {
         self.cluster = Some(ClusterId(reader.bytes_16("cluster id")?));
         self.next_producer_id = ProducerId(reader.i64("producer id")?);
         possible(self.next_producer_id.0 >= 0, "producer id")?;
@@ -136,7 +146,21 @@ impl Metadata {
             let address = read_address(reader)?;
             let incarnation = reader.i32("incarnation")?;
             possible((0..=COUNT_MAX).contains(&incarnation), "incarnation")?;
-            self.nodes.insert(id, Node { address, incarnation });
+            let home = match version {
+                ..FIRST_WITH_HOMES => None,
+                _ => read_home(reader)?,
+            };
+            self.nodes.insert(
+                id,
+                Node {
+                    address,
+                    incarnation,
+                    home,
+                },
+            );
+        }
+        if version >= FIRST_WITH_HOMES {
+            self.read_joined(reader)?;
         }
         for _ in 0..reader.count("brokers with configs", 5)? {
             let broker = read_broker(reader)?;
@@ -152,6 +176,17 @@ impl Metadata {
             self.insert_topic(topic);
         }
         self.resolve_settings();
+        Ok(())
+    }
+
+    fn read_joined(&mut self, reader: &mut Reader<'_>) -> Result<(), DecodeError> {
+        for _ in 0..reader.count("nodes that have not started", 24)? {
+            let id = NodeId(reader.i32("node")?);
+            let is_new = id.0 >= 0 && follows(&self.joined, &id) && !self.nodes.contains_key(&id);
+            possible(is_new, "node")?;
+            let home = read_home(reader)?.ok_or(impossible("home of a node"))?;
+            self.joined.insert(id, home);
+        }
         Ok(())
     }
 

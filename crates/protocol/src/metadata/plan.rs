@@ -8,7 +8,7 @@ use record::{Epoch, PartitionId, TopicId};
 use thiserror::Error;
 
 use super::topic_config::ConfigChange;
-use super::{ApplyError, COMMAND_BYTES_MAX, Command, Metadata, Plans, ReplicaSet};
+use super::{ApplyError, COMMAND_BYTES_MAX, Command, Home, Metadata, Plans, ReplicaSet};
 use crate::leader::NodeId;
 use crate::producers::ProducerId;
 
@@ -22,6 +22,8 @@ pub struct PlanLimits {
     pub topic_partitions_max: i32,
     /// Partitions of all topics together.
     pub partitions_max: usize,
+    /// Replicas of one partition.
+    pub replicas_max: i32,
     /// Bytes of a core's memory for all topics together; one client's address may take half of them.
     pub bytes_max: usize,
 }
@@ -31,6 +33,7 @@ impl Default for PlanLimits {
         PlanLimits {
             topic_partitions_max: 10_000,
             partitions_max: 100_000,
+            replicas_max: i32::MAX,
             bytes_max: 64 << 20,
         }
     }
@@ -82,6 +85,14 @@ pub enum PlanError {
         got: i32,
         /// The nodes there are.
         nodes: usize,
+    },
+    /// More replicas than the node can keep (Kafka: INVALID_REPLICATION_FACTOR).
+    #[error("a partition can have {max} replica(s) in this release, not {got}")]
+    ReplicasMax {
+        /// The count wished for.
+        got: i32,
+        /// The most.
+        max: i32,
     },
     /// The command would be too large for the metadata's log (Kafka: POLICY_VIOLATION).
     #[error("the change takes {bytes} bytes of metadata, {bytes_max} are allowed; make it in parts")]
@@ -142,7 +153,11 @@ impl Metadata {
         // The name first: "exists already" is what a client that creates its topic on every start expects.
         self.check_new_topic(wanted.id, &wanted.name)?;
         self.check_partition_count(1, wanted.partition_count, wanted.partition_count, plans)?;
-        let partitions = self.place(0..wanted.partition_count, wanted.replica_count)?;
+        let (got, max) = (wanted.replica_count, plans.limits.replicas_max);
+        let partitions = self.place(0..wanted.partition_count, got)?;
+        if got > max {
+            return Err(PlanError::ReplicasMax { got, max });
+        }
         let (id, name) = (wanted.id, Arc::clone(&wanted.name));
         let config = wanted.config.iter().cloned().map(ConfigChange::canonical);
         let command = Command::CreateTopic {
@@ -178,6 +193,20 @@ impl Metadata {
             client: plans.client,
         };
         self.counted(command, plans)
+    }
+
+    /// Plans that a node joins: with the id that it wants, or with the first above all that there were.
+    ///
+    /// # Errors
+    /// See [`PlanError`].
+    pub fn plan_join(&self, wanted: Option<NodeId>, home: &Home) -> Result<Command, PlanError> {
+        let last = |last: Option<&NodeId>| last.map_or(0, |node| node.0);
+        let highest = last(self.nodes.keys().next_back()).max(last(self.joined.keys().next_back()));
+        let free = NodeId(highest.saturating_add(1));
+        self.checked(Command::JoinNode {
+            node: wanted.unwrap_or(free),
+            home: home.clone(),
+        })
     }
 
     /// Plans that a topic is deleted.

@@ -2,6 +2,8 @@
 
 use proptest::prelude::*;
 
+use record::DirectoryId;
+
 use super::*;
 use crate::DecodeError;
 
@@ -16,6 +18,7 @@ pub(super) fn start(node: i32) -> Command {
             host: "rope".into(),
             port: 9092,
         },
+        home: None,
     }
 }
 
@@ -264,10 +267,10 @@ fn commands_of_version_1_name_no_client() {
 #[test]
 fn unknown_versions_and_kinds_are_refused() {
     let mut bytes = start(0).encode().to_vec();
-    bytes[0] = 3;
+    bytes[0] = 4;
     assert!(matches!(
         Command::decode(&bytes),
-        Err(DecodeError::UnknownVersion { got: 3, known: 2, .. })
+        Err(DecodeError::UnknownVersion { got: 4, known: 3, .. })
     ));
     assert_eq!(
         Command::decode(&[1, 99]),
@@ -316,6 +319,91 @@ fn broker_changes() -> impl Strategy<Value = Vec<ConfigChange>> {
     prop::collection::vec(change, 0..3)
 }
 
+fn any_home() -> impl Strategy<Value = Home> {
+    (0u8..3, 1u16..4, any::<bool>())
+        .prop_map(|(directory, shards, has_peer)| home(directory, shards, has_peer))
+}
+
+fn home(directory: u8, shards: u16, has_peer: bool) -> Home {
+    let peer = Address {
+        host: "hemp".into(),
+        port: 7000,
+    };
+    Home {
+        directory: DirectoryId([directory; 16]),
+        shards,
+        peer: has_peer.then_some(peer),
+    }
+}
+
+fn started_at_home(node: i32, home: &Home) -> Command {
+    let Command::StartNode { node, address, .. } = start(node) else {
+        unreachable!("it is a start")
+    };
+    Command::StartNode {
+        node,
+        address,
+        home: Some(home.clone()),
+    }
+}
+
+#[test]
+fn a_node_joins_before_it_starts_and_only_over_its_directory() {
+    let mut image = Metadata::new(TopicConfig::new());
+    let cluster = ClusterId([9; 16]);
+    image
+        .apply(&Command::FormatCluster { cluster })
+        .expect("it is new");
+    let homes = [0, 1, 2].map(|directory| home(directory, 2, true));
+    image
+        .apply(&started_at_home(1, &homes[0]))
+        .expect("the first node");
+    // Nobody has let it in.
+    let unknown = Err(ApplyError::UnknownNode { node: NodeId(2) });
+    assert_eq!(image.apply(&started_at_home(2, &homes[1])), unknown);
+    let join = image.plan_join(None, &homes[1]).expect("there is room");
+    assert_eq!(
+        join,
+        Command::JoinNode {
+            node: NodeId(2),
+            home: homes[1].clone()
+        }
+    );
+    image.apply(&join).expect("it was planned");
+    assert_eq!(image.home(NodeId(2)), Some(&homes[1]));
+    // It serves nobody yet, and gets no replicas.
+    assert_eq!(image.nodes().len(), 1);
+    // Its id is taken, and its directory has one.
+    let taken = ApplyError::NodeExists { node: NodeId(2) };
+    assert_eq!(image.plan_join(Some(NodeId(2)), &homes[2]), Err(taken.into()));
+    let known = |node: i32, number: u8| ApplyError::OtherDirectory {
+        node: NodeId(node),
+        directory: DirectoryId([number; 16]),
+    };
+    assert_eq!(image.plan_join(None, &homes[1]), Err(known(2, 1).into()));
+    assert_eq!(image.plan_join(None, &homes[0]), Err(known(1, 0).into()));
+    assert_eq!(image.apply(&started_at_home(2, &homes[2])), Err(known(2, 1)));
+    image
+        .apply(&started_at_home(2, &homes[1]))
+        .expect("it has joined");
+    let node = image.node(NodeId(2)).expect("it has started");
+    assert_eq!((node.incarnation, node.home.as_ref()), (0, Some(&homes[1])));
+    // The id of a node that has started stays its directory's.
+    assert_eq!(image.apply(&started_at_home(1, &homes[2])), Err(known(1, 0)));
+    image
+        .apply(&started_at_home(1, &homes[0]))
+        .expect("it starts again");
+    let third = image.plan_join(None, &homes[2]).expect("there is room");
+    assert!(matches!(third, Command::JoinNode { node: NodeId(3), .. }));
+}
+
+#[test]
+fn a_command_of_a_version_without_homes_is_read() {
+    let bytes = start(7).encode();
+    let old = [&[2], &bytes[1..bytes.len() - 1]].concat();
+    assert_eq!(Command::decode(&old), Ok(start(7)));
+}
+
 pub(super) fn any_command() -> impl Strategy<Value = Command> {
     let id = (0u8..6).prop_map(topic_id);
     let nodes = prop::collection::vec((0..4).prop_map(NodeId), 0..3).prop_map(ReplicaSet::from);
@@ -327,6 +415,17 @@ pub(super) fn any_command() -> impl Strategy<Value = Command> {
             cluster: ClusterId(id)
         }),
         (0..4).prop_map(start),
+        (0..4, any_home()).prop_map(|(node, home)| {
+            let Command::StartNode { node, address, .. } = start(node) else {
+                unreachable!("it is a start")
+            };
+            let home = Some(home);
+            Command::StartNode { node, address, home }
+        }),
+        (-1..6, any_home()).prop_map(|(node, home)| Command::JoinNode {
+            node: NodeId(node),
+            home
+        }),
         (id.clone(), "[ab][._][ab]", sets.clone(), changes(), client()).prop_map(
             |(id, name, partitions, config, client)| Command::CreateTopic {
                 id,

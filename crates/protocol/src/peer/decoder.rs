@@ -69,7 +69,7 @@ pub enum MessageError {
 pub enum Phase {
     /// Nothing has come yet.
     AwaitsHello,
-    /// The hello has come and was not taken yet.
+    /// The first message has come and was not taken yet.
     AwaitsAdmission,
     /// The peer was admitted.
     Admitted,
@@ -88,10 +88,15 @@ impl Phase {
 
     fn takes(self, kind: Kind) -> bool {
         match kind {
-            Kind::Hello => self == Phase::AwaitsHello,
+            Kind::Hello | Kind::Join | Kind::Joined => self == Phase::AwaitsHello,
             // The other side may refuse a connection that was taken here.
             Kind::Refused => true,
-            Kind::Heartbeat | Kind::Prompt | Kind::Sworn => self == Phase::Admitted,
+            Kind::Heartbeat
+            | Kind::Prompt
+            | Kind::Sworn
+            | Kind::Entries
+            | Kind::Proposal
+            | Kind::Decision => self == Phase::Admitted,
         }
     }
 }
@@ -169,7 +174,7 @@ impl Decoder {
             return Err(MessageError::Damaged { kind });
         }
         let message = Message::read(kind, &body).map_err(|error| MessageError::Content { kind, error })?;
-        if kind == Kind::Hello {
+        if matches!(kind, Kind::Hello | Kind::Join | Kind::Joined) {
             self.phase = Phase::AwaitsAdmission;
         }
         Ok(Some(message))
@@ -183,7 +188,9 @@ impl Decoder {
             return Err(MessageError::OutOfPlace { kind, phase });
         }
         let body_bytes_max = match (phase, kind) {
-            (Phase::Admitted, Kind::Prompt | Kind::Sworn) => self.body_bytes_max,
+            (Phase::Admitted, kind) if kind != Kind::Heartbeat && kind != Kind::Refused => {
+                self.body_bytes_max
+            }
             _ => GREETING_BYTES_MAX,
         };
         if body_bytes > body_bytes_max {

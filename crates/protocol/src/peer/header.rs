@@ -33,16 +33,31 @@ pub enum Kind {
     Prompt,
     /// A message to the replica of a partition that is true only of what is durable.
     Sworn,
+    /// The first message of a node without a cluster.
+    Join,
+    /// The node is let in, and the connection ends with this.
+    Joined,
+    /// Entries of the metadata log.
+    Entries,
+    /// Commands that are to be made.
+    Proposal,
+    /// The answer to a proposal.
+    Decision,
 }
 
 impl Kind {
     /// All kinds, and their bytes.
-    pub const ALL: [(Kind, u8); 5] = [
+    pub const ALL: [(Kind, u8); 10] = [
         (Kind::Hello, 1),
         (Kind::Refused, 2),
         (Kind::Heartbeat, 3),
         (Kind::Prompt, 4),
         (Kind::Sworn, 5),
+        (Kind::Join, 6),
+        (Kind::Joined, 7),
+        (Kind::Entries, 8),
+        (Kind::Proposal, 9),
+        (Kind::Decision, 10),
     ];
 
     /// The kind's name, as errors have it.
@@ -54,6 +69,11 @@ impl Kind {
             Kind::Heartbeat => "heartbeat",
             Kind::Prompt => "prompt",
             Kind::Sworn => "sworn message",
+            Kind::Join => "wish to join",
+            Kind::Joined => "welcome",
+            Kind::Entries => "message of metadata entries",
+            Kind::Proposal => "proposal",
+            Kind::Decision => "decision",
         }
     }
 

@@ -35,6 +35,16 @@ impl Versions {
         let newest = self.highest.min(other.highest);
         (newest >= self.lowest.max(other.lowest)).then_some(newest)
     }
+
+    pub(super) fn read(reader: &mut Reader<'_>) -> Result<Versions, DecodeError> {
+        let versions = Versions {
+            lowest: reader.u16("lowest wire version")?,
+            highest: reader.u16("highest wire version")?,
+        };
+        let is_range = 1 <= versions.lowest && versions.lowest <= versions.highest;
+        possible(is_range, "range of wire versions")?;
+        Ok(versions)
+    }
 }
 
 /// The two ends of a connection: a shard of the node that speaks, and one of the node that it speaks to.
@@ -88,12 +98,7 @@ impl Hello {
     pub(super) fn read(reader: &mut Reader<'_>) -> Result<Hello, DecodeError> {
         let magic = reader.take_slice("magic", MAGIC.len())?;
         possible(magic == MAGIC, "magic")?;
-        let versions = Versions {
-            lowest: reader.u16("lowest wire version")?,
-            highest: reader.u16("highest wire version")?,
-        };
-        let is_range = 1 <= versions.lowest && versions.lowest <= versions.highest;
-        possible(is_range, "range of wire versions")?;
+        let versions = Versions::read(reader)?;
         let cluster = ClusterId(reader.bytes_16("cluster id")?);
         let node = NodeId(reader.i32("node id")?);
         possible(node.0 >= 0, "node id")?;
@@ -140,11 +145,13 @@ pub enum Reason {
     Incarnation,
     /// One of the nodes does not have the shard that the connection is of.
     Shards,
+    /// The node cannot be let in, or not by the receiver.
+    Joining,
 }
 
 impl Reason {
     /// All reasons, and their bytes.
-    pub const ALL: [(Reason, u8); 7] = [
+    pub const ALL: [(Reason, u8); 8] = [
         (Reason::Versions, 1),
         (Reason::Cluster, 2),
         (Reason::Itself, 3),
@@ -152,6 +159,7 @@ impl Reason {
         (Reason::Directory, 5),
         (Reason::Incarnation, 6),
         (Reason::Shards, 7),
+        (Reason::Joining, 8),
     ];
 
     fn byte(self) -> u8 {

@@ -8,6 +8,7 @@ use record::{Offset, PartitionId};
 
 use super::header::{HEADER_BYTES, Header, Kind};
 use super::hello::{Hello, Refused};
+use super::metadata::{Decision, Entries, Join, Joined, Proposal};
 use super::replica::{read_partition, read_prompt, read_sworn, write_partition, write_prompt, write_sworn};
 use crate::encoding::{DecodeError, Reader, Writer};
 use crate::replica::{Landmark, Prompt, Sworn};
@@ -31,6 +32,16 @@ pub enum Message {
         /// The message.
         message: ReplicaMessage,
     },
+    /// The first message of a node without a cluster.
+    Join(Join),
+    /// The last message: the node is let in.
+    Joined(Joined),
+    /// Entries of the metadata log.
+    Entries(Entries),
+    /// Commands that are to be made.
+    Proposal(Proposal),
+    /// The answer to a proposal.
+    Decision(Decision),
 }
 
 /// A sign of life.
@@ -79,6 +90,11 @@ impl Message {
                 ReplicaMessage::Prompt(_) => Kind::Prompt,
                 ReplicaMessage::Sworn(_) => Kind::Sworn,
             },
+            Message::Join(_) => Kind::Join,
+            Message::Joined(_) => Kind::Joined,
+            Message::Entries(_) => Kind::Entries,
+            Message::Proposal(_) => Kind::Proposal,
+            Message::Decision(_) => Kind::Decision,
         }
     }
 
@@ -121,7 +137,11 @@ impl Message {
                 },
                 _ => 0,
             },
-            Message::Hello(_) | Message::Heartbeat(_) => 0,
+            Message::Join(join) => join.home.peer.as_ref().map_or(0, |peer| peer.host.len()),
+            Message::Entries(entries) => entries.bytes(),
+            Message::Proposal(proposal) => proposal.bytes(),
+            Message::Decision(decision) => decision.bytes(),
+            Message::Hello(_) | Message::Heartbeat(_) | Message::Joined(_) => 0,
         }
     }
 
@@ -137,6 +157,11 @@ impl Message {
                     ReplicaMessage::Sworn(sworn) => write_sworn(writer, sworn),
                 }
             }
+            Message::Join(join) => join.write(writer),
+            Message::Joined(joined) => joined.write(writer),
+            Message::Entries(entries) => entries.write(writer),
+            Message::Proposal(proposal) => proposal.write(writer),
+            Message::Decision(decision) => decision.write(writer),
         }
     }
 
@@ -157,6 +182,11 @@ impl Message {
                 partition: read_partition(&mut reader)?,
                 message: ReplicaMessage::Sworn(read_sworn(&mut reader, body)?),
             },
+            Kind::Join => Message::Join(Join::read(&mut reader)?),
+            Kind::Joined => Message::Joined(Joined::read(&mut reader)?),
+            Kind::Entries => Message::Entries(Entries::read(&mut reader, body)?),
+            Kind::Proposal => Message::Proposal(Proposal::read(&mut reader, body)?),
+            Kind::Decision => Message::Decision(Decision::read(&mut reader)?),
         };
         reader.close()?;
         Ok(message)

@@ -13,6 +13,7 @@ use record::{BatchBuilder, ClusterId, Compression, DirectoryId, Epoch, Offset, P
 use super::*;
 use crate::epochs::Run;
 use crate::leader::NodeId;
+use crate::metadata::{Address, Home};
 use crate::replica::{Base, Landmark, NO_EPOCH, Prompt, Refusal, Standing, Sworn};
 
 /// Longer than any message of these tests.
@@ -26,8 +27,10 @@ fn bytes_of(message: &Message) -> Vec<u8> {
 /// The decoder of a connection that has come as far as it has to for this kind.
 fn decoder_for(kind: Kind) -> Decoder {
     match kind {
-        Kind::Hello | Kind::Refused => Decoder::new(BODY_BYTES_MAX),
-        Kind::Heartbeat | Kind::Prompt | Kind::Sworn => admitted(BODY_BYTES_MAX),
+        Kind::Hello | Kind::Refused | Kind::Join | Kind::Joined => Decoder::new(BODY_BYTES_MAX),
+        Kind::Heartbeat | Kind::Prompt | Kind::Sworn | Kind::Entries | Kind::Proposal | Kind::Decision => {
+            admitted(BODY_BYTES_MAX)
+        }
     }
 }
 
@@ -188,5 +191,59 @@ fn one_of_each() -> Vec<(&'static str, Message)> {
                 next_offset: at,
             }),
         ),
+        ("join", join(Some(NodeId(4)), true)),
+        ("join-any", join(None, false)),
+        (
+            "joined",
+            Message::Joined(Joined {
+                cluster: ClusterId([0xc1; 16]),
+                node: NodeId(4),
+            }),
+        ),
+        (
+            "entries",
+            Message::Entries(Entries {
+                first: at,
+                values: [&b"a command"[..], b"", b"another"]
+                    .map(Bytes::from_static)
+                    .to_vec(),
+                are_last: true,
+            }),
+        ),
+        (
+            "proposal",
+            Message::Proposal(Proposal {
+                number: 0x0708,
+                commands: vec![Bytes::from_static(b"a command")],
+            }),
+        ),
+        (
+            "decision",
+            Message::Decision(Decision {
+                number: 0x0708,
+                outcomes: vec![
+                    Outcome::Made,
+                    Outcome::Outdated,
+                    Outcome::failed("there is no room"),
+                ],
+                image_offset: at,
+            }),
+        ),
     ]
+}
+
+fn join(wanted: Option<NodeId>, has_peer: bool) -> Message {
+    let peer = Address {
+        host: "hemp".into(),
+        port: 7000,
+    };
+    Message::Join(Join {
+        versions: WIRE_VERSIONS,
+        wanted,
+        home: Home {
+            directory: DirectoryId([0xd4; 16]),
+            shards: 2,
+            peer: has_peer.then_some(peer),
+        },
+    })
 }

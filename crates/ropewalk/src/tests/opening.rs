@@ -38,7 +38,7 @@ fn a_foreign_directory_and_one_of_many_journals_are_left_alone() {
     assert_eq!(disk.paths(), [Path::new("photo.jpg")]);
 
     let disk = SimulatedDisk::new();
-    storage::identify(&disk, &Random::SYSTEM, 3, 2).expect("there is room");
+    storage::identify(&disk, &Random::SYSTEM, Some(3), 2).expect("there is room");
     let before = disk.paths();
     let error = try_open(&disk).expect_err("it has two journals");
     assert!(

@@ -44,6 +44,7 @@ impl ChangeLog {
             Command::SetBrokerConfig { .. } => Change::NodeConfigsChanged,
             Command::FormatCluster { .. }
             | Command::StartNode { .. }
+            | Command::JoinNode { .. }
             | Command::AllocateProducerIds { .. }
             | Command::OpenEpoch { .. } => return,
         };
@@ -84,6 +85,7 @@ fn tell(command: &Command, before: Option<&TopicBefore>) {
         }
         Command::FormatCluster { .. }
         | Command::StartNode { .. }
+        | Command::JoinNode { .. }
         | Command::AllocateProducerIds { .. }
         | Command::OpenEpoch { .. } => {}
     }

@@ -89,7 +89,22 @@ pub(super) static KEYS: &[Key] = &[
         "node.id",
         |c| Slot::Number(&mut c.node.id),
         (0, i32::MAX as usize),
-        "The node's number in its cluster; a data directory belongs to the number it was made with.",
+        "The node's number in its cluster; a data directory belongs to the number it was made with. Unless it is set, a node that joins is given a free one.",
+    ),
+    word(
+        "cluster.join",
+        |c| Slot::Addresses(&mut c.cluster.join),
+        "The addresses of nodes whose cluster this one is of, those where they listen for other nodes; empty for a cluster that this node founds.",
+    ),
+    word(
+        "peer.listen",
+        |c| Slot::ListenIfAny(&mut c.peer.listen),
+        "Where other nodes connect; port 0 takes any free port. Empty lets no other node join.",
+    ),
+    word(
+        "peer.advertised",
+        |c| Slot::Advertised(&mut c.peer.advertised),
+        "The address that other nodes are told to use; empty for the one that the node listens on.",
     ),
     word(
         "kafka.listen",

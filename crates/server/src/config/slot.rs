@@ -13,6 +13,10 @@ pub(super) enum Slot<'a> {
     Path(&'a mut PathBuf),
     /// `host:port` to listen on.
     Listen(&'a mut String),
+    /// `host:port` to listen on, or nothing.
+    ListenIfAny(&'a mut Option<String>),
+    /// Several `host:port`, with commas between them, or nothing.
+    Addresses(&'a mut Vec<HostPort>),
     /// `host:port` for others, or nothing.
     Advertised(&'a mut Option<HostPort>),
     Switch(&'a mut bool),
@@ -43,6 +47,15 @@ fn put<T>(place: &mut T, value: Option<T>) -> Option<()> {
     value.map(|value| *place = value)
 }
 
+fn read_addresses(text: &str) -> Option<Vec<HostPort>> {
+    if text.is_empty() {
+        return Some(Vec::new());
+    }
+    let each = text.split(',').map(|one| read_host_port(one.trim()));
+    each.map(|address| address.filter(|address| address.port > 0))
+        .collect()
+}
+
 impl Slot<'_> {
     /// Reads the value from `text`. On an error, which says what is expected, nothing has changed.
     pub(super) fn read(self, text: &str, range: Range) -> Result<(), String> {
@@ -53,6 +66,9 @@ impl Slot<'_> {
         let done = match self {
             Slot::Path(path) => put(path, (!text.is_empty()).then(|| PathBuf::from(text))),
             Slot::Listen(address) => put(address, read_host_port(text).map(|_| text.to_owned())),
+            Slot::ListenIfAny(address) if text.is_empty() => put(address, Some(None)),
+            Slot::ListenIfAny(address) => put(address, read_host_port(text).map(|_| Some(text.to_owned()))),
+            Slot::Addresses(addresses) => put(addresses, read_addresses(text)),
             Slot::Advertised(address) if text.is_empty() => put(address, Some(None)),
             Slot::Advertised(address) => put(
                 address,
@@ -80,6 +96,11 @@ impl Slot<'_> {
         match self {
             Slot::Path(path) => path.display().to_string(),
             Slot::Listen(address) => (*address).clone(),
+            Slot::ListenIfAny(address) => (*address).clone().unwrap_or_default(),
+            Slot::Addresses(addresses) => {
+                let shown: Vec<String> = addresses.iter().map(HostPort::to_string).collect();
+                shown.join(",")
+            }
             Slot::Advertised(address) => address.as_ref().map(HostPort::to_string).unwrap_or_default(),
             Slot::Switch(on) => on.word().to_owned(),
             Slot::Number(number) => number.to_string(),
@@ -98,6 +119,13 @@ impl Slot<'_> {
         match self {
             Slot::Path(_) => "a path".to_owned(),
             Slot::Listen(_) => "host:port with a port from 0 to 65535, such as 127.0.0.1:9092".to_owned(),
+            Slot::ListenIfAny(_) => {
+                "host:port with a port from 0 to 65535, such as 127.0.0.1:9192, or empty".to_owned()
+            }
+            Slot::Addresses(_) => {
+                "host:port, with a port from 1 to 65535, or several of them with commas between them"
+                    .to_owned()
+            }
             Slot::Advertised(_) => {
                 "host:port that clients can reach, with a port from 1 to 65535, or empty".to_owned()
             }
@@ -121,7 +149,8 @@ impl Slot<'_> {
 
     pub(super) fn kind(&self) -> KeyKind {
         match self {
-            Slot::Path(_) | Slot::Listen(_) | Slot::Advertised(_) => KeyKind::Text,
+            Slot::Path(_) | Slot::Listen(_) | Slot::ListenIfAny(_) | Slot::Advertised(_) => KeyKind::Text,
+            Slot::Addresses(_) => KeyKind::Text,
             Slot::LogFormat(_) | Slot::LogLevel(_) => KeyKind::Text,
             Slot::Switch(_) => KeyKind::Switch,
             Slot::Number(_) | Slot::Count(_) => KeyKind::Number,

@@ -8,13 +8,14 @@
 
 use platform::slices::Slices;
 use protocol::ApplyError;
+use protocol::groups::TopicChange;
 use protocol::leader::NodeId;
 use protocol::metadata::{Command, Metadata, Topic, TopicSettings};
 use record::{Epoch, PartitionId, TopicId};
 use shard::Shard;
 
 use super::Core;
-use crate::groups::topic_settings;
+use crate::groups::{there, topic_settings};
 
 /// Partitions that are opened, given up or configured before others have their turn; a command counts like one of them.
 const PARTITIONS_IN_ONE_TURN: usize = 1_000;
@@ -58,16 +59,97 @@ impl Core {
         outcomes
     }
 
+    /// Takes a later image over while the node serves, for the commands between it and the present one are not known: opens, gives up
+    /// and configures what differs.
+    pub(crate) async fn install(&self, image: &Metadata) {
+        let mut slices = Slices::of_own(PARTITIONS_IN_ONE_TURN);
+        let before = self.with_metadata(Metadata::clone);
+        let mut changes = Vec::new();
+        for topic in image.topics() {
+            let known = before.topic(topic.id);
+            let first_index = known.map_or(0, Topic::partition_count);
+            self.open_later_partitions(image, topic, first_index, &mut slices)
+                .await;
+            if let Some(known) = known {
+                self.open_later_epochs((&before, known), (image, topic), &mut slices)
+                    .await;
+            }
+            if first_index < topic.partition_count() {
+                changes.push(there(topic));
+            }
+        }
+        self.metadata.borrow_mut().clone_from(image);
+        self.tell_next_producer_id();
+        for topic in before.topics() {
+            if image.topic(topic.id).is_some() {
+                self.configure_topic(topic.id, &mut slices).await;
+                continue;
+            }
+            let (own, others) = self.sorted_partitions(topic, 0);
+            self.delete_partitions(own, &mut slices).await;
+            self.forget_partitions(others, &mut slices).await;
+            changes.push(TopicChange::Gone { id: topic.id });
+        }
+        self.open_coordinators();
+        self.tell_coordinators(&changes);
+    }
+
+    /// Opens the partitions of a topic from an index on, in the epochs that an image has.
+    async fn open_later_partitions(
+        &self,
+        image: &Metadata,
+        topic: &Topic,
+        first_index: i32,
+        slices: &mut Slices,
+    ) {
+        let settings = topic_settings(image, topic);
+        let (own, others) = self.sorted_partitions(topic, first_index);
+        for id in own {
+            let state = image.partition(id).expect("the image has the topic");
+            self.open_partition(id, state.epoch, settings)
+                .expect("a partition that nobody has opened contradicts nothing");
+            slices.did(1).await;
+        }
+        for id in others {
+            self.shard(self.facts.shard_of(id)).note_elsewhere(id);
+            slices.did(1).await;
+        }
+    }
+
+    /// Leads the partitions that there were before on, in the epochs that a later image has.
+    async fn open_later_epochs(
+        &self,
+        (before, known): (&Metadata, &Topic),
+        (image, topic): (&Metadata, &Topic),
+        slices: &mut Slices,
+    ) {
+        assert!(
+            known.partition_count() <= topic.partition_count(),
+            "topics only grow"
+        );
+        for id in self.own_partitions(known, 0) {
+            let epoch = |metadata: &Metadata| metadata.partition(id).map(|state| state.epoch);
+            if epoch(before) != epoch(image) {
+                let state = image.partition(id).expect("the image has the topic");
+                self.open_epoch(id, state.epoch, state.leader);
+            }
+            slices.did(1).await;
+        }
+    }
+
     async fn apply_one(&self, command: &Command, slices: &mut Slices) -> Result<(), ApplyError> {
         let grown = self.with_metadata(|metadata| metadata.grown_by(command));
         if let Some((topic, first_index)) = grown {
             self.open_partitions(&topic, first_index, slices).await;
         }
-        let deleted = self.partitions_deleted_by(command);
+        let (deleted, forgotten) = self.partitions_deleted_by(command);
         self.metadata.borrow_mut().apply(command)?;
         match command {
             Command::CreateTopic { .. } | Command::CreatePartitions { .. } => self.open_coordinators(),
-            Command::DeleteTopic { .. } => self.delete_partitions(deleted, slices).await,
+            Command::DeleteTopic { .. } => {
+                self.delete_partitions(deleted, slices).await;
+                self.forget_partitions(forgotten, slices).await;
+            }
             Command::AllocateProducerIds { .. } => self.tell_next_producer_id(),
             Command::OpenEpoch {
                 partition,
@@ -82,15 +164,16 @@ impl Core {
                 }
             }
             // A node is told of its own start before it serves.
-            Command::FormatCluster { .. } | Command::StartNode { .. } => {}
+            Command::FormatCluster { .. } | Command::StartNode { .. } | Command::JoinNode { .. } => {}
         }
         Ok(())
     }
 
     /// Leads a partition of this core in the epoch that was opened.
     fn open_epoch(&self, id: PartitionId, epoch: Epoch, leader: NodeId) {
-        assert_eq!(leader, self.facts.node, "a replica set is this node alone");
-        if let Some(shard) = self.shards.get(&self.facts.shard_of(id)) {
+        if leader == self.facts.node
+            && let Some(shard) = self.shards.get(&self.facts.shard_of(id))
+        {
             shard
                 .open_epoch(id, epoch)
                 .expect("a partition that the image names is open in its shard");
@@ -126,34 +209,55 @@ impl Core {
         }
     }
 
-    fn partitions_deleted_by(&self, command: &Command) -> Vec<PartitionId> {
+    async fn forget_partitions(&self, partitions: Vec<PartitionId>, slices: &mut Slices) {
+        for id in partitions {
+            self.shard(self.facts.shard_of(id)).forget_elsewhere(id);
+            slices.did(1).await;
+        }
+    }
+
+    /// Those that are here, and those that this core knows to be elsewhere.
+    fn partitions_deleted_by(&self, command: &Command) -> (Vec<PartitionId>, Vec<PartitionId>) {
         let Command::DeleteTopic { id } = command else {
-            return Vec::new();
+            return Default::default();
         };
         self.with_metadata(|metadata| {
             metadata
                 .topic(*id)
-                .map_or_else(Vec::new, |topic| self.own_partitions(topic, 0))
+                .map_or_else(Default::default, |topic| self.sorted_partitions(topic, 0))
         })
     }
 
-    /// The partitions of a topic, from an index on, whose shard is here.
+    /// The partitions of a topic, from an index on, that this core holds.
     pub(crate) fn own_partitions(&self, topic: &Topic, first_index: i32) -> Vec<PartitionId> {
+        self.sorted_partitions(topic, first_index).0
+    }
+
+    /// The same, and those that it would hold if they were not on other nodes.
+    fn sorted_partitions(&self, topic: &Topic, first_index: i32) -> (Vec<PartitionId>, Vec<PartitionId>) {
         (first_index..topic.partition_count())
             .map(|index| PartitionId {
                 topic: topic.id,
                 index,
             })
             .filter(|id| self.shards.contains_key(&self.facts.shard_of(*id)))
-            .collect()
+            .partition(|id| {
+                let replicas = topic.replicas(id.index).expect("it is one of the topic's");
+                replicas.contains(&self.facts.node)
+            })
     }
 
     /// Opens the partitions that a topic is about to get. They begin with the first epoch.
     async fn open_partitions(&self, topic: &Topic, first_index: i32, slices: &mut Slices) {
         let settings = self.with_metadata(|metadata| topic_settings(metadata, topic));
-        for id in self.own_partitions(topic, first_index) {
+        let (own, others) = self.sorted_partitions(topic, first_index);
+        for id in own {
             self.open_partition(id, Epoch(0), settings)
                 .expect("a new partition contradicts nothing");
+            slices.did(1).await;
+        }
+        for id in others {
+            self.shard(self.facts.shard_of(id)).note_elsewhere(id);
             slices.did(1).await;
         }
     }
@@ -161,7 +265,11 @@ impl Core {
     /// At start: opens all partitions of a topic over what recovery found of them.
     fn open_all_partitions(&self, metadata: &Metadata, topic: &Topic) -> Result<(), String> {
         let settings = topic_settings(metadata, topic);
-        for id in self.own_partitions(topic, 0) {
+        let (own, others) = self.sorted_partitions(topic, 0);
+        for id in others {
+            self.shard(self.facts.shard_of(id)).note_elsewhere(id);
+        }
+        for id in own {
             let state = metadata
                 .partition(id)
                 .expect("a topic's partitions are in the metadata");

@@ -97,7 +97,11 @@ mod tests {
         let cluster = ClusterId([9; 16]);
         for command in [
             Command::FormatCluster { cluster },
-            Command::StartNode { node, address },
+            Command::StartNode {
+                node,
+                address,
+                home: None,
+            },
         ] {
             metadata.apply(&command).expect("it fits");
         }

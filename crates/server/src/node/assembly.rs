@@ -15,18 +15,19 @@ use platform::random::Random;
 use platform::turns::Turns;
 use platform::work::{Pool, Threads, Work};
 use protocol::leader::NodeId;
-use protocol::metadata::{Address, Command};
-use storage::{identify, read_last_ran};
+use protocol::metadata::{Address, Command, Home};
+use storage::{NodeIdentity, identify, keep_identity, read_last_ran};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
 use super::{StartError, start_error};
 use crate::accept::accept_clients;
-use crate::config::Config;
+use crate::config::{Config, HostPort};
 use crate::core::{Core, NodeFacts};
 use crate::core_death::{Deaths, death_notices};
 use crate::core_life::CoreLife;
 use crate::disk_watch::DiskWatch;
 use crate::mailbox::mailboxes;
+use crate::peers::{self, dial_controller, let_peers_in};
 
 /// The parts of a node besides its configuration.
 #[derive(Clone)]
@@ -83,15 +84,23 @@ pub struct Opening {
     facts: NodeFacts,
     opened: mpsc::UnboundedReceiver<Result<(), String>>,
     kafka: Bound,
+    peer: Option<Bound>,
     connections_max: usize,
     draining: Arc<Semaphore>,
+}
+
+/// Has an empty directory become that of a node of the cluster that is to be joined, if one is.
+pub(super) async fn join(parts: &Parts, config: &Config, journals: usize) -> Result<(), StartError> {
+    config.check()?;
+    let _lock = lock(&*parts.disk, config)?;
+    Ok(peers::join(&parts.disk, &parts.net, &parts.random, config, journals).await?)
 }
 
 /// Locks and identifies the directory, and binds the addresses.
 pub(super) fn assemble(
     parts: Parts,
     config: Config,
-    cores: impl FnOnce(usize) -> usize,
+    cores: usize,
     connections_max: impl FnOnce(usize) -> usize,
     version: &'static str,
 ) -> Result<Assembled, StartError> {
@@ -104,16 +113,25 @@ pub(super) fn assemble(
         random,
     } = parts;
     let lock = lock(&*disk, &config)?;
-    let cores = cores(config.cores);
-    let identity = identify(&*disk, &random, config.node.id, cores)?;
+    let mut config = config;
+    let mut identity = identify(&*disk, &random, config.chosen_node(), cores)?;
+    config.node.id = identity.node;
     let kafka = listen(&*net, &config.kafka.listen, "kafka.listen")?;
     let http = listen(&*net, &config.http.listen, "http.listen")?;
+    let peer = config.peer.listen.as_ref();
+    let peer = peer
+        .map(|address| listen(&*net, address, "peer.listen"))
+        .transpose()?;
+    count_start(&*disk, &config, &mut identity)?;
     let (mailboxes, receivers) = mailboxes(cores);
     let (deaths, death_notices) = death_notices(cores);
     let facts = NodeFacts {
         change_log: Arc::default(),
         node: NodeId(config.node.id),
         cluster: identity.cluster,
+        directory: identity.directory,
+        incarnation: identity.last_incarnation.unwrap_or(0),
+        net: net.clone(),
         clock,
         last_ran_ms: read_last_ran(&*disk),
         mailboxes,
@@ -149,6 +167,7 @@ pub(super) fn assemble(
             facts: facts.clone(),
             opened: outcomes,
             kafka,
+            peer,
             draining: draining.clone(),
         },
         handle: Handle {
@@ -162,6 +181,20 @@ pub(super) fn assemble(
         http,
         facts,
     })
+}
+
+/// Counts a start of a node that has joined a cluster, before anybody is told of it.
+fn count_start(disk: &dyn Disk, config: &Config, identity: &mut NodeIdentity) -> Result<(), StartError> {
+    let (directory, cluster) = (config.data.display().to_string(), identity.cluster);
+    match (identity.last_incarnation, config.cluster.join.is_empty()) {
+        (None, true) => Ok(()),
+        (None, false) => Err(StartError::Founder { directory, cluster }),
+        (Some(_), true) => Err(StartError::Joined { directory, cluster }),
+        (Some(last), false) => {
+            identity.last_incarnation = Some(last + 1);
+            Ok(keep_identity(disk, identity)?)
+        }
+    }
 }
 
 fn lock(disk: &dyn Disk, config: &Config) -> Result<Box<dyn Lock>, StartError> {
@@ -224,6 +257,11 @@ impl Handle {
 }
 
 impl Opening {
+    pub(super) fn peer_address(&self) -> Result<Option<SocketAddr>, StartError> {
+        let address = self.peer.as_ref().map(Bound::address).transpose();
+        address.map_err(StartError::Thread)
+    }
+
     pub(super) fn kafka_address(&self) -> Result<SocketAddr, StartError> {
         self.kafka.address().map_err(StartError::Thread)
     }
@@ -239,7 +277,7 @@ impl Opening {
             let outcome = outcome.unwrap_or_else(|| Err("a core died while it started".into()));
             outcome.map_err(StartError::Storage)?;
         }
-        let address = advertised(&self.facts, self.kafka_address()?);
+        let address = told(&self.facts.config.kafka.advertised, self.kafka_address()?);
         let (done, outcome) = oneshot::channel();
         let mailboxes = self.facts.mailboxes.clone();
         mailboxes.send(0, move |core| {
@@ -255,21 +293,40 @@ impl Opening {
     }
 
     async fn let_clients_in(self, core: Rc<Core>, address: Address) -> Result<Option<String>, String> {
-        let opened = open_partitions(&core, &self.facts, address).await;
+        let peer = self.peer.as_ref().map(|peer| peer.address()).transpose();
+        let peer = peer.map_err(|error| error.to_string())?;
+        let start = Command::StartNode {
+            node: self.facts.node,
+            address,
+            home: Some(Home {
+                directory: self.facts.directory,
+                shards: u16::try_from(self.facts.shards).unwrap_or(u16::MAX),
+                peer: peer.map(|bound| told(&self.facts.config.peer.advertised, bound)),
+            }),
+        };
+        let opened = match core.is_following() {
+            true => follow(&core, start).await,
+            false => open_partitions(&core, &self.facts, start).await,
+        };
         let mut watch = DiskWatch::new(&core);
         let shortage = watch.look().await;
         opened?;
         let listener = self.kafka.attach().map_err(|error| error.to_string())?;
         let clients = accept_clients(core.clone(), listener, self.connections_max, self.draining);
         platform::turns::spawn(clients);
+        if let Some(peer) = self.peer {
+            let listener = peer.attach().map_err(|error| error.to_string())?;
+            platform::turns::spawn(let_peers_in(core.clone(), listener));
+        }
         platform::turns::spawn(watch.go_on());
         let refusal = core.shard(0).refuses().map(|refusal| refusal.to_string());
         Ok(shortage.or(refusal))
     }
 }
 
-fn advertised(facts: &NodeFacts, bound: SocketAddr) -> Address {
-    let (host, port) = match &facts.config.kafka.advertised {
+/// What others are told: the address that they should use, or else the one that is bound.
+fn told(advertised: &Option<HostPort>, bound: SocketAddr) -> Address {
+    let (host, port) = match advertised {
         Some(advertised) => (advertised.host.clone(), advertised.port),
         None => (bound.ip().to_string(), bound.port()),
     };
@@ -293,15 +350,11 @@ pub(super) fn disk_warnings(disk: &dyn Disk, config: &Config) -> Option<String> 
 ///
 /// In this order: a journal that is full makes room only when its partitions are open. Until the start is committed no
 /// append is accepted, so nothing happens in the epochs that it opens; should it be lost, the next start opens them again.
-async fn open_partitions(core: &Rc<Core>, facts: &NodeFacts, address: Address) -> Result<(), String> {
+async fn open_partitions(core: &Rc<Core>, facts: &NodeFacts, start: Command) -> Result<(), String> {
     let mut image = core.replay_metadata().await?;
     let format = image.cluster().is_none().then_some(Command::FormatCluster {
         cluster: facts.cluster,
     });
-    let start = Command::StartNode {
-        node: facts.node,
-        address,
-    };
     let news: Vec<Command> = format.into_iter().chain([start]).collect();
     for command in &news {
         let applied = image.apply(command);
@@ -319,6 +372,19 @@ async fn open_partitions(core: &Rc<Core>, facts: &NodeFacts, address: Address) -
             Ok(())
         }
     }
+}
+
+/// The same on a node that follows another node's metadata: the start is committed before anything is opened.
+async fn follow(core: &Rc<Core>, start: Command) -> Result<(), String> {
+    platform::turns::spawn(dial_controller(core.clone()));
+    let image = Arc::new(core.follow_start(start).await?);
+    on_every_core(core, move |core| core.adopt(&image)).await?;
+    platform::turns::spawn(core.clone().follow());
+    on_every_core(core, |core| {
+        core.shards().for_each(|shard| shard.start_serving());
+        Ok(())
+    })
+    .await
 }
 
 /// Commits a start, and has every core accept appends.

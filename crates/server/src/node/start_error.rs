@@ -2,9 +2,11 @@
 
 use std::io;
 
+use record::ClusterId;
 use storage::DirectoryError;
 
 use crate::config::ConfigError;
+use crate::peers::JoinError;
 
 /// Why a node did not start. Each is one sentence for the operator.
 #[derive(Debug, thiserror::Error)]
@@ -33,6 +35,31 @@ pub enum StartError {
         /// The system's error.
         error: io::Error,
     },
+    /// The directory's node has founded a cluster, and is to join one.
+    #[error(
+        "{directory} is of the node that founded cluster {cluster}, and cannot join another: take cluster.join (--join) away, or \
+         choose an empty directory"
+    )]
+    Founder {
+        /// The directory.
+        directory: String,
+        /// Its cluster.
+        cluster: ClusterId,
+    },
+    /// The directory's node has joined a cluster, and is to be one of its own.
+    #[error(
+        "the node of {directory} has joined cluster {cluster}: start it with the address of the node that founded that, --join \
+         HOST:PORT"
+    )]
+    Joined {
+        /// The directory.
+        directory: String,
+        /// Its cluster.
+        cluster: ClusterId,
+    },
+    /// The node could not join a cluster.
+    #[error(transparent)]
+    Join(#[from] JoinError),
     /// Stored data cannot be opened.
     #[error("{0}")]
     Storage(String),
@@ -45,6 +72,7 @@ pub enum StartError {
 fn flag_of(key: &str) -> &'static str {
     match key {
         "kafka.listen" => "--kafka",
+        "peer.listen" => "--peer",
         _ => "--http",
     }
 }

@@ -454,7 +454,7 @@ fn a_start_reads_an_image_and_not_every_command_there_ever_was() {
     assert_eq!(metadata_log(&again), (start, end.advance(1)));
     drop(again);
 
-    let identity = identify(&disk, &Random::SYSTEM, config(2).node.id, 2).expect("a node's directory");
+    let identity = identify(&disk, &Random::SYSTEM, Some(config(2).node.id), 2).expect("a node's directory");
     let disk: Arc<dyn Disk> = Arc::new(disk);
     let names = TopicNames::read(&disk, &identity).expect("sound");
     assert_eq!(names.topic(PartitionId { topic: id, index: 0 }), Some("changing"));

@@ -25,6 +25,7 @@ mod heavy_batches;
 mod insync_replicas;
 mod internal_topics;
 mod latencies;
+mod members;
 mod memory_topics;
 mod metadata_room;
 mod offsets;

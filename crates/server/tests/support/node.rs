@@ -184,6 +184,12 @@ impl TestNode {
         self.node.take().expect("it runs")
     }
 
+    /// Where other nodes connect, of a node that lets them.
+    pub(crate) fn peer_address(&self) -> SocketAddr {
+        let node = self.node.as_ref().expect("it runs");
+        node.peer_address().expect("it listens for other nodes")
+    }
+
     /// A new connection.
     pub(crate) fn connect(&self) -> Wire {
         Wire::connect(self.address())

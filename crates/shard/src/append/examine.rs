@@ -66,7 +66,7 @@ impl Shard {
     pub(crate) fn examiner(&self, request: &AppendRequest) -> Result<Examiner, AppendRefusal> {
         let partitions = self.partitions.borrow();
         let partition = partitions.get(&request.partition);
-        let topic = &partition.ok_or(AppendRefusal::UnknownPartition)?.topic;
+        let topic = &partition.ok_or_else(|| self.absence(request.partition))?.topic;
         let bytes_max = topic.batch_bytes_max;
         if request.batch.len() > bytes_max as usize {
             return Err(AppendRefusal::TooLarge {

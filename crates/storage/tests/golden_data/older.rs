@@ -54,7 +54,7 @@ fn the_node_file_of_format_1_is_refused() {
     disk.replace(Path::new("node.toml"), NODE_FILE_1.as_bytes())
         .expect("nothing fails");
     let before = disk.operation_count();
-    let refused = identify(&disk, &Random::SYSTEM, 1, 4)
+    let refused = identify(&disk, &Random::SYSTEM, Some(1), 4)
         .expect_err("an older version wrote it")
         .to_string();
     assert!(

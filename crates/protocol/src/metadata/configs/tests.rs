@@ -30,7 +30,11 @@ impl Log {
             host: "rope".into(),
             port: 9092,
         };
-        log.apply(Command::StartNode { node: NODE, address });
+        log.apply(Command::StartNode {
+            node: NODE,
+            address,
+            home: None,
+        });
         let topic = NewTopic {
             id: TOPIC,
             name: "orders".into(),
@@ -154,6 +158,7 @@ fn another_brokers_value_does_not_go_here() {
     log.apply(Command::StartNode {
         node: NodeId(2),
         address,
+        home: None,
     });
     log.set(ConfigTarget::Broker(NodeId(2)), "log.retention.ms", "5");
     assert_eq!(log.settings().retention, Some(Duration::from_millis(604_800_000)));

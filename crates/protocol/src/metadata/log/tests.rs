@@ -213,7 +213,7 @@ fn an_image_with_something_twice_or_out_of_order_or_negative_is_refused() {
     let whole: Vec<u8> = log.parts().iter().flat_map(|part| part.bytes.to_vec()).collect();
     let content = &whole[..whole.len() - 8];
     // Behind the version, the cluster's id, the next producer id and their number.
-    let nodes = [29, 47];
+    let nodes = [29, 48];
     let topic = |number: u8| {
         let id = topic_id(number).0;
         content
@@ -233,7 +233,7 @@ fn an_image_with_something_twice_or_out_of_order_or_negative_is_refused() {
         (nodes[1] + 14, &[0x80], "incarnation"),
         (nodes[1] + 14, &[0x7f], "incarnation"),
         // A broker with configs that is no node, in the place of none.
-        (65, &[0, 0, 0, 1, 1, 0, 0, 0, 7], "broker"),
+        (71, &[0, 0, 0, 1, 1, 0, 0, 0, 7], "broker"),
         (topic(2), &topic_id(1).0, "topic id"),
         (topic(1), &topic_id(3).0, "topic id"),
         (run, &[0; 4], "number of partitions"),
@@ -289,9 +289,9 @@ fn an_image_has_these_bytes() {
         // Version, kind, place, number of the part, not the last, length;
         "0110000000000000000c000000000000000040",
         // version, cluster, next producer id,
-        "01090909090909090909090909090909090000000000000000",
+        "02090909090909090909090909090909090000000000000000",
         // two nodes: the first, and the second as far as it fits.
-        "000000020000000000000004726f70652384000000000000000100000004726f70652384000000",
+        "000000020000000000000004726f7065238400000000000000000100000004726f706523840000",
     );
     assert_eq!(first, expected);
 }

@@ -22,6 +22,7 @@ fn image() -> Metadata {
         Command::StartNode {
             node: NodeId(0),
             address,
+            home: None,
         },
     ] {
         image.apply(&command).expect("new");

@@ -38,8 +38,8 @@ fn refusal(name: &str, at: usize, bytes: &[u8]) -> String {
 fn an_endless_message_is_refused_by_its_header() {
     for (kind, byte) in Kind::ALL {
         let limit = match kind {
-            Kind::Prompt | Kind::Sworn => BODY_BYTES_MAX,
-            _ => GREETING_BYTES_MAX,
+            Kind::Hello | Kind::Refused | Kind::Heartbeat | Kind::Join | Kind::Joined => GREETING_BYTES_MAX,
+            _ => BODY_BYTES_MAX,
         };
         for body_bytes in [limit + 1, u32::MAX as usize] {
             let header = &sealed_header(byte, body_bytes as u32, [0; 3], b"")[..HEADER_BYTES];
@@ -77,7 +77,7 @@ fn the_longest_message_is_taken() {
 
 #[test]
 fn unknown_kinds_and_reserved_bytes_are_refused() {
-    for kind in [0, 6, 255] {
+    for kind in [0, 11, 255] {
         let refused = read(Kind::Prompt, &seal(kind, b""));
         assert_eq!(refused, Err(MessageError::UnknownKind { kind }));
     }
@@ -86,8 +86,8 @@ fn unknown_kinds_and_reserved_bytes_are_refused() {
         assert_eq!(read(Kind::Heartbeat, &forged), Err(MessageError::Reserved));
     }
     assert_eq!(
-        MessageError::UnknownKind { kind: 6 }.to_string(),
-        "there is no kind 6 of messages: a newer version wrote this one, upgrade this node"
+        MessageError::UnknownKind { kind: 11 }.to_string(),
+        "there is no kind 11 of messages: a newer version wrote this one, upgrade this node"
     );
     assert_eq!(
         MessageError::Reserved.to_string(),
@@ -103,7 +103,9 @@ fn nobody_speaks_before_a_hello_or_says_it_twice() {
         let mut decoder = Decoder::new(BODY_BYTES_MAX);
         let mut say = |bytes: &[u8]| decoder.next_message(&mut BytesMut::from(bytes));
         match kind {
-            Kind::Refused => assert_eq!(say(&bytes), Ok(Some(message)), "{name}"),
+            Kind::Refused | Kind::Join | Kind::Joined => {
+                assert_eq!(say(&bytes), Ok(Some(message)), "{name}");
+            }
             Kind::Hello => {
                 assert_eq!(say(&bytes), Ok(Some(message)), "{name}");
                 let twice = say(&bytes).expect_err("once is enough").to_string();
@@ -189,7 +191,7 @@ fn fields_that_cannot_be_are_refused_by_name() {
         ("hello", 56, &[0, 0], impossible("number of shards")),
         ("hello", 64, NEGATIVE, impossible("metadata offset")),
         ("refused", 0, &[0], unknown(0, "reason of a refusal")),
-        ("refused", 0, &[8], unknown(8, "reason of a refusal")),
+        ("refused", 0, &[9], unknown(9, "reason of a refusal")),
         (
             "refused",
             1,
@@ -200,6 +202,36 @@ fn fields_that_cannot_be_are_refused_by_name() {
         ("refused", 5, b"\x1b", impossible("text of a refusal")),
         ("refused", 5, &[0xff], "text of a refusal is not UTF-8".to_owned()),
         ("heartbeat", 0, NEGATIVE, impossible("metadata offset")),
+        ("join", 0, b"X", impossible("magic")),
+        ("join", 8, &[0, 0], impossible("range of wire versions")),
+        ("join", 12, MINUS_TWO, impossible("node id")),
+        ("join", 16, &[2], unknown(2, "home")),
+        ("join", 33, &[0, 0], impossible("number of shards")),
+        ("join", 35, &[2], unknown(2, "address for other nodes")),
+        ("joined", 16, NEGATIVE, impossible("node id")),
+        ("entries", 0, NEGATIVE, impossible("metadata offset")),
+        ("entries", 8, &[2], unknown(2, "end of the log")),
+        (
+            "entries",
+            9,
+            &[0xff; 4],
+            "the bytes end inside entries: 17179869180 wanted, 28 left".to_owned(),
+        ),
+        (
+            "entries",
+            0,
+            &[0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xfe],
+            impossible("number of entries"),
+        ),
+        (
+            "proposal",
+            12,
+            &[0xff; 4],
+            "the bytes end inside commands: 4294967295 wanted, 9 left".to_owned(),
+        ),
+        ("decision", 8, NEGATIVE, impossible("metadata offset")),
+        ("decision", 20, &[4], unknown(4, "outcome")),
+        ("decision", 27, b"\n", impossible("text of an outcome")),
         ("seal", 16, NEGATIVE, impossible("partition index")),
         ("seal", 20, &[0], unknown(0, "kind of prompt")),
         ("seal", 20, &[11], unknown(11, "kind of prompt")),

@@ -1,4 +1,4 @@
-//! FindCoordinator: which node has a group's coordinator. On one node it is this one, once the groups' topic is there.
+//! FindCoordinator: which node has a group's coordinator: the one that leads the group's partition of the groups' topic.
 
 use std::rc::Rc;
 
@@ -73,17 +73,16 @@ fn check(request: &FindCoordinatorRequest) -> Result<(), (ErrorCode, &'static st
 }
 
 fn coordinator(core: &Core, key: Text, outcome: Result<(), (ErrorCode, &'static str)>) -> Coordinator {
-    let here = core.facts.node;
-    let address = core.with_metadata(|metadata| {
-        let mut nodes = metadata.nodes();
-        nodes
-            .find(|(id, _)| *id == here)
-            .map(|(_, node)| (Text::from(&*node.address.host), i32::from(node.address.port)))
+    let address = core.coordinator_of(&key).and_then(|node| {
+        core.with_metadata(|metadata| {
+            let address = &metadata.node(node)?.address;
+            Some((node, Text::from(&*address.host), i32::from(address.port)))
+        })
     });
     match (outcome, address) {
-        (Ok(()), Some((host, port))) => Coordinator {
+        (Ok(()), Some((node, host, port))) => Coordinator {
             key,
-            node_id: here.0,
+            node_id: node.0,
             host,
             port,
             ..Coordinator::default()
@@ -91,7 +90,7 @@ fn coordinator(core: &Core, key: Text, outcome: Result<(), (ErrorCode, &'static 
         (outcome, _) => {
             let unknown = (
                 ErrorCode::CoordinatorNotAvailable,
-                "this node has not told its address yet; try again",
+                "the coordinator's node has not told its address yet; try again",
             );
             let (code, message) = outcome.err().unwrap_or(unknown);
             Coordinator {

@@ -1,0 +1,292 @@
+//! Several nodes: one founds a cluster, others join it, follow its metadata and hold their part of the partitions.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+use kafka_wire::{
+    CreateTopicsRequest, DeleteTopicsRequest, ErrorCode, FindCoordinatorRequest, MetadataRequest,
+    MetadataResponse, OffsetCommitResponse,
+};
+use record::TopicId;
+use server::{Node, StartError};
+
+use crate::support::groups::{commit_request, patiently};
+use crate::support::{TestNode, Wire, batch, config, creatable, eventually, now_ms};
+
+/// The node that founded a cluster, and the address where others find it.
+fn founder() -> (TestNode, String) {
+    let founder = TestNode::start_with(&[("peer.listen", "127.0.0.1:0")]);
+    let peers = founder.peer_address().to_string();
+    (founder, peers)
+}
+
+fn joined(peers: &str) -> TestNode {
+    TestNode::start_with(&[("cluster.join", peers)])
+}
+
+fn metadata(wire: &mut Wire) -> MetadataResponse {
+    let all = MetadataRequest {
+        topics: None,
+        ..MetadataRequest::default()
+    };
+    wire.call(12, &all)
+}
+
+/// Leaders of a topic's partitions, by index, as a node knows them; none if it does not know the topic.
+fn leaders(wire: &mut Wire, topic: &str) -> Vec<i32> {
+    let topics = metadata(wire).topics.into_iter();
+    let found = topics.filter(|found| found.name.as_deref() == Some(topic));
+    let mut partitions: Vec<_> = found.flat_map(|topic| topic.partitions).collect();
+    partitions.sort_by_key(|partition| partition.partition_index);
+    partitions.iter().map(|partition| partition.leader_id).collect()
+}
+
+fn created(wire: &mut Wire, topic: &str, partitions: i32) -> i16 {
+    let request = CreateTopicsRequest {
+        topics: vec![creatable(topic, partitions)],
+        timeout_ms: 10_000,
+        ..CreateTopicsRequest::default()
+    };
+    wire.call(5, &request).topics[0].error_code
+}
+
+fn deleted(wire: &mut Wire, topic: &str) -> i16 {
+    let request = DeleteTopicsRequest {
+        topic_names: vec![topic.into()],
+        timeout_ms: 10_000,
+        ..DeleteTopicsRequest::default()
+    };
+    wire.call(5, &request).responses[0].error_code
+}
+
+#[test]
+fn partitions_go_round_the_nodes_and_each_is_served_by_its_leader() {
+    let (founder, peers) = founder();
+    let nodes = [founder, joined(&peers), joined(&peers)];
+    let mut wires = nodes.each_ref().map(TestNode::connect);
+    // The last node knows all: it has joined last.
+    assert_eq!(created(&mut wires[2], "orders", 6), 0);
+    let led_by = leaders(&mut wires[2], "orders");
+    assert_eq!(led_by, [1, 2, 3, 1, 2, 3], "it is there as soon as it is made");
+    for wire in &mut wires {
+        eventually("every node hears of the topic", || {
+            leaders(wire, "orders") == led_by
+        });
+        let answer = metadata(wire);
+        let ports: Vec<(i32, i32)> = answer
+            .brokers
+            .iter()
+            .map(|broker| (broker.node_id, broker.port))
+            .collect();
+        let expected: Vec<(i32, i32)> = (1..)
+            .zip(nodes.iter().map(|node| node.address().port().into()))
+            .collect();
+        assert_eq!(ports, expected);
+    }
+    for (index, leader) in (0..).zip(&led_by) {
+        for (node, wire) in (1..).zip(&mut wires) {
+            let value = format!("{index} at {node}");
+            let answer = wire.produce("orders", index, batch(&[(now_ms(), &value)]));
+            let code = match node == *leader {
+                true => 0,
+                false => ErrorCode::NotLeaderOrFollower.code(),
+            };
+            assert_eq!(answer.error_code, code, "partition {index} at node {node}");
+            assert_eq!(wire.fetch("orders", index, 0).error_code, code);
+        }
+        let wire = &mut wires[*leader as usize - 1];
+        assert_eq!(
+            wire.read_values("orders", index),
+            [format!("{index} at {leader}")]
+        );
+    }
+    assert_eq!(deleted(&mut wires[1], "orders"), 0);
+    assert!(leaders(&mut wires[1], "orders").is_empty());
+    let unknown = ErrorCode::UnknownTopicOrPartition.code();
+    for wire in &mut wires {
+        eventually("every node forgets the topic", || {
+            leaders(wire, "orders").is_empty()
+        });
+        assert_eq!(
+            wire.produce("orders", 1, batch(&[(now_ms(), "late")])).error_code,
+            unknown
+        );
+    }
+}
+
+#[test]
+fn a_name_is_taken_for_every_node_and_replicas_are_not_promised() {
+    let (founder, peers) = founder();
+    let other = joined(&peers);
+    let (mut one, mut two) = (founder.connect(), other.connect());
+    assert_eq!(created(&mut one, "orders", 1), 0);
+    // Whether or not it has heard of it: the founder decides.
+    assert_eq!(
+        created(&mut two, "orders", 1),
+        ErrorCode::TopicAlreadyExists.code()
+    );
+    let request = CreateTopicsRequest {
+        topics: vec![kafka_wire::create_topics::CreatableTopic {
+            replication_factor: 2,
+            ..creatable("safe", 1)
+        }],
+        timeout_ms: 10_000,
+        ..CreateTopicsRequest::default()
+    };
+    let refused = two.call(5, &request).topics.remove(0);
+    assert_eq!(refused.error_code, ErrorCode::InvalidReplicationFactor.code());
+    let told = refused.error_message.expect("a sentence").to_string();
+    assert!(told.contains("1 replica"), "{told}");
+}
+
+#[test]
+fn a_node_comes_back_with_its_records_and_in_a_later_epoch() {
+    let (founder, peers) = founder();
+    let other = joined(&peers);
+    let mut wire = other.connect();
+    assert_eq!(created(&mut wire, "orders", 2), 0);
+    assert_eq!(
+        wire.produce("orders", 1, batch(&[(now_ms(), "kept")])).error_code,
+        0
+    );
+    let epoch = |wire: &mut Wire| {
+        let topics = metadata(wire).topics;
+        let partitions = topics.iter().flat_map(|topic| &topic.partitions);
+        let mut of_other = partitions.filter(|partition| partition.partition_index == 1);
+        of_other.next().map(|partition| partition.leader_epoch)
+    };
+    assert_eq!(epoch(&mut wire), Some(0));
+    let other = other.restart_with(&[("cluster.join", &peers)], |_| ());
+    let mut wire = other.connect();
+    assert_eq!(wire.read_values("orders", 1), ["kept"]);
+    assert_eq!(epoch(&mut wire), Some(1));
+    let mut wire = founder.connect();
+    eventually("the founder hears of the start", || epoch(&mut wire) == Some(1));
+}
+
+#[test]
+fn without_the_founder_records_are_served_and_nothing_is_changed() {
+    let (founder, peers) = founder();
+    let other = joined(&peers);
+    let mut wire = other.connect();
+    assert_eq!(created(&mut wire, "orders", 2), 0);
+    let founder = founder.restart_with(&[("peer.listen", &peers)], |_| {
+        assert_eq!(
+            wire.produce("orders", 1, batch(&[(now_ms(), "alone")]))
+                .error_code,
+            0
+        );
+        assert_eq!(created(&mut wire, "more", 1), ErrorCode::RequestTimedOut.code());
+        assert_eq!(wire.read_values("orders", 1), ["alone"]);
+    });
+    // Its client tries again until there is a connection.
+    eventually("changes are made again", || created(&mut wire, "more", 2) == 0);
+    let mut one = founder.connect();
+    assert_eq!(leaders(&mut one, "more"), [1, 2]);
+    assert_eq!(leaders(&mut one, "orders"), [1, 2]);
+}
+
+#[test]
+fn groups_are_coordinated_by_the_node_that_leads_their_partition() {
+    let (founder, peers) = founder();
+    let nodes = [founder, joined(&peers)];
+    let mut wires = nodes.each_ref().map(TestNode::connect);
+    assert_eq!(created(&mut wires[1], "orders", 1), 0);
+    let mut coordinators = Vec::new();
+    for group in (0..8).map(|number| format!("group-{number}")) {
+        let find = FindCoordinatorRequest {
+            key: group.as_str().into(),
+            ..FindCoordinatorRequest::default()
+        };
+        let found = wires.each_mut().map(|wire| {
+            let found = patiently(|| wire.call(2, &find), |found| found.error_code);
+            (found.node_id, found.port)
+        });
+        assert_eq!(found[0], found[1], "both nodes know the coordinator of {group}");
+        let (node, port) = found[0];
+        assert_eq!(port, i32::from(nodes[node as usize - 1].address().port()));
+        coordinators.push(node);
+        let code = |answer: &OffsetCommitResponse| {
+            let partitions = answer.topics.iter().flat_map(|topic| &topic.partitions);
+            partitions.map(|partition| partition.error_code).sum::<i16>()
+        };
+        for (number, wire) in (1..).zip(&mut wires) {
+            let commit = commit_request((&group, "", -1), ("orders", TopicId::default()), &[(0, 7)]);
+            match number == node {
+                true => drop(patiently(|| wire.call(8, &commit), code)),
+                false => assert_eq!(code(&wire.call(8, &commit)), ErrorCode::NotCoordinator.code()),
+            }
+        }
+    }
+    assert!(
+        coordinators.contains(&1) && coordinators.contains(&2),
+        "{coordinators:?}"
+    );
+}
+
+fn refusal(outcome: Result<Node, StartError>) -> String {
+    match outcome {
+        Ok(_) => panic!("the node must not start"),
+        Err(error) => error.to_string(),
+    }
+}
+
+#[test]
+fn nodes_that_cannot_be_members_are_told_why() {
+    let (mut founder, peers) = founder();
+    let mut other = joined(&peers);
+    let start = |sets: &[(&str, &str)]| {
+        let directory = tempfile::tempdir().expect("there is room");
+        let refused = refusal(Node::start(config(directory.path(), sets), "0.0.0"));
+        let empty = std::fs::read_dir(directory.path())
+            .expect("it is there")
+            .all(|entry| {
+                let name = entry.expect("it can be listed").file_name();
+                !name.to_string_lossy().starts_with("node.toml")
+            });
+        assert!(empty, "nothing is half done: {refused}");
+        refused
+    };
+    let nobody = start(&[("cluster.join", "127.0.0.1:1")]);
+    assert!(
+        nobody.starts_with("no node at 127.0.0.1:1 (cluster.join) lets this one in: "),
+        "{nobody}"
+    );
+    let taken = start(&[("cluster.join", &peers), ("node.id", "2")]);
+    assert!(taken.contains("node 2 exists already"), "{taken}");
+    // Kafka's clients are no nodes.
+    let port = founder.address().to_string();
+    let not_a_peer = start(&[("cluster.join", &port)]);
+    assert!(not_a_peer.contains("127.0.0.1"), "{not_a_peer}");
+    founder.stop();
+    let is_founder = refusal(founder.start_another(&[("cluster.join", &peers)]));
+    assert!(
+        is_founder.contains("that founded cluster") && is_founder.contains("--join"),
+        "{is_founder}"
+    );
+    other.stop();
+    let alone = refusal(other.start_another(&[]));
+    assert!(
+        alone.contains("has joined cluster") && alone.contains("--join HOST:PORT"),
+        "{alone}"
+    );
+}
+
+#[test]
+fn strangers_are_hung_up_on_and_disturb_nobody() {
+    let (founder, peers) = founder();
+    let other = joined(&peers);
+    // A message that would never end, one of no node, and a request of Kafka's.
+    let endless = [&[0xff, 0xff, 0xff, 0xff, 1][..], &[0; 11]].concat();
+    for said in [&endless[..], b"GET / HTTP/1.1\r\n\r\n", &[0; 64]] {
+        let mut stranger = TcpStream::connect(&peers).expect("it listens");
+        stranger.write_all(said).expect("it is taken");
+        let mut answer = Vec::new();
+        // Either way it is over.
+        let _ = stranger.read_to_end(&mut answer);
+        assert_eq!(answer, b"", "strangers are told nothing");
+    }
+    let mut wire = other.connect();
+    assert_eq!(created(&mut wire, "orders", 2), 0);
+    drop(founder);
+}
