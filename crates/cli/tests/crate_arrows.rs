@@ -21,6 +21,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("protocol", &["record", "planted"]),
     ("ropewalk", &["record", "platform", "storage", "protocol"]),
     ("kafka-wire", &["record"]),
+    ("metadata-group", &["record", "platform", "planted"]),
     ("shard", &["record", "platform", "planted", "storage", "protocol"]),
     (
         "server",
@@ -144,7 +145,7 @@ fn only_tests_can_plant_bugs() {
         }
     }
     assert_eq!(wrong, [""; 0], "named outside of dev-dependencies");
-    assert_eq!(arming, ["protocol", "shard", "simulator", "storage"]);
+    assert_eq!(arming, ["metadata-group", "protocol", "shard", "simulator", "storage"]);
 }
 
 /// Without `biased`, tokio polls the branches in an order of its own random numbers: a seed would not repeat a run. Clippy does not

@@ -204,6 +204,19 @@ bugs! {
     PromiseOutlivesLink,
     /// Two logs are compared below the tail of one of them, too, where one may not know any more who wrote.
     CommittedCompared,
+
+    // In `metadata-group`.
+
+    /// A vote is answered before it is durable.
+    MetadataVoteNotFlushed,
+    /// Entries are acknowledged before they are durable.
+    MetadataEntriesAckedEarly,
+    /// What a crash left of the last write is not cut off: the next write goes behind it.
+    MetadataTornTailKept,
+    /// Entries that another leader's contradict are given up in memory only.
+    MetadataTruncationForgotten,
+    /// The log gives up what is in a snapshot that is not durable yet.
+    MetadataSnapshotNotSaved,
 }
 
 /// Says whether a bug is planted: never.
