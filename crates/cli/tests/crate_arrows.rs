@@ -145,7 +145,10 @@ fn only_tests_can_plant_bugs() {
         }
     }
     assert_eq!(wrong, [""; 0], "named outside of dev-dependencies");
-    assert_eq!(arming, ["metadata-group", "protocol", "shard", "simulator", "storage"]);
+    assert_eq!(
+        arming,
+        ["metadata-group", "protocol", "shard", "simulator", "storage"]
+    );
 }
 
 /// Without `biased`, tokio polls the branches in an order of its own random numbers: a seed would not repeat a run. Clippy does not

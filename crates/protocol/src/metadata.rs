@@ -46,6 +46,7 @@ use memory::Taken;
 
 use crate::leader::NodeId;
 use crate::producers::ProducerId;
+use crate::replica::{Assignment, Configuration};
 
 /// The internal partition that holds the metadata's commands (the identity Kafka gives its own).
 pub const METADATA_PARTITION: PartitionId = PartitionId {
@@ -55,6 +56,9 @@ pub const METADATA_PARTITION: PartitionId = PartitionId {
 
 /// Kafka's name for that partition's topic: its tools would take any topic of this name for it.
 pub const METADATA_NAME: &str = "__cluster_metadata";
+
+/// Replicas of a partition, if nobody chooses their number and there are so many nodes.
+const DEFAULT_REPLICAS: usize = 3;
 
 /// The settings of that partition: kept for ever and flushed before anybody acts by it, whatever topics have by default.
 /// Commands that retention took would be missing after the next start.
@@ -219,6 +223,62 @@ impl Metadata {
         joined
             .find(|(_, home)| home.directory == directory)
             .map(|(node, _)| *node)
+    }
+
+    /// The nodes that can hold replicas together with others: they have started, and others reach them.
+    pub(crate) fn reachable_nodes(&self) -> impl Iterator<Item = NodeId> + '_ {
+        let is_reachable = |node: &Node| node.home.as_ref().is_some_and(|home| home.peer.is_some());
+        let reachable = self.nodes.iter().filter(move |(_, node)| is_reachable(node));
+        reachable.map(|(id, _)| *id)
+    }
+
+    /// The number of replicas that a partition of a topic with these configs gets if nobody chooses one: as many as the loss of any one node
+    /// wants, or all that there are.
+    ///
+    /// Compacted logs have gaps, which cannot be sent to a replica yet.
+    #[must_use]
+    pub fn default_replicas(&self, config: &[ConfigChange]) -> i32 {
+        let nodes = self.reachable_nodes().take(DEFAULT_REPLICAS).count().max(1);
+        match self.is_compacted(config) {
+            true => 1,
+            false => i32::try_from(nodes).expect("there are few"),
+        }
+    }
+
+    /// Says whether a topic with these configs is compacted.
+    pub(crate) fn is_compacted(&self, config: &[ConfigChange]) -> bool {
+        let mut wanted = TopicConfig::new();
+        let is_sound = wanted.change(config).is_ok();
+        is_sound
+            && TopicSettings::resolve(&wanted, &self.defaults)
+                .compaction
+                .is_some()
+    }
+
+    /// The epoch of a partition that several nodes hold, as its replicas are told of it. `None` if one node holds it, or there is no such
+    /// partition.
+    #[must_use]
+    pub fn assignment(&self, partition: PartitionId) -> Option<Assignment> {
+        let state = self
+            .partition(partition)
+            .filter(|state| state.replicas.len() > 1)?;
+        let configuration = Configuration {
+            replicas: state.replicas.to_vec(),
+            ack_quorum: state.replicas.len() / 2 + 1,
+        };
+        // Replica sets do not change yet: the epochs before had the same.
+        let earlier = match state.epoch > Epoch(0) {
+            true => vec![configuration.clone()],
+            false => Vec::new(),
+        };
+        Some(Assignment {
+            epoch: state.epoch,
+            leader: state.leader,
+            configuration,
+            earlier,
+            joining: Vec::new(),
+            uncertain: Vec::new(),
+        })
     }
 
     /// All nodes that have started, sorted by id.

@@ -213,6 +213,29 @@ impl Replica {
         }
     }
 
+    /// The nodes that owe this replica an answer before it goes on with them, each with an offset that moves on while they give it. One that
+    /// owes it for long has lost the question: [`Replica::handle_link`] asks again.
+    #[must_use]
+    pub fn awaited(&self) -> Vec<(NodeId, Offset)> {
+        match &self.role {
+            Role::Opening(opening) => {
+                let assignment = self.assignment.as_ref().expect("what is opened was assigned");
+                let awaited = opening.awaited(assignment, self.node);
+                let end = self.log.next_offset();
+                awaited.into_iter().map(|node| (node, end)).collect()
+            }
+            Role::Leading(leading) => leading.awaited().map(|node| (node, Offset::ZERO)).collect(),
+            Role::Following | Role::Sealed => Vec::new(),
+        }
+    }
+
+    /// Takes note that nothing reaches a node until [`Replica::handle_link`]: an append that would want it is refused.
+    pub fn handle_link_lost(&mut self, peer: NodeId) {
+        if let Role::Leading(leading) = &mut self.role {
+            leading.handle_link_lost(peer);
+        }
+    }
+
     /// Takes the metadata's word that a member of this epoch is certain again.
     pub fn handle_certain(&mut self, now: Duration, node: NodeId) {
         self.is_certain |= node == self.node;

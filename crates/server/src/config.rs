@@ -420,7 +420,6 @@ impl Config {
     pub(crate) fn plan_limits(&self) -> PlanLimits {
         PlanLimits {
             partitions_max: self.limits.partitions,
-            replicas_max: 1,
             bytes_max: self.limits.metadata_bytes_per_core,
             ..PlanLimits::default()
         }

@@ -9,6 +9,7 @@
 mod follow;
 mod image;
 mod lead;
+mod presence;
 
 use std::cell::Cell;
 use std::iter;
@@ -33,6 +34,8 @@ use crate::core::{Core, METADATA_PARTITION};
 use crate::mailbox::Stopping;
 
 pub(crate) use follow::{Following, ForwardError};
+use presence::Presence;
+pub(crate) use presence::replace_leaders;
 
 /// A batch of the metadata partition is closed beyond this size.
 const BATCH_BYTES: usize = 512 << 10;
@@ -83,6 +86,8 @@ pub(crate) struct Controller {
     reserved_changes: Cell<u32>,
     /// The growth of the metadata log since its newest image.
     growth: Cell<Growth>,
+    /// The other nodes.
+    pub(crate) presence: Presence,
 }
 
 impl Controller {

@@ -35,7 +35,7 @@ use crate::fetch_session::{FetchSessions, SessionRoom};
 use crate::groups::Groups;
 use crate::idle_poll::IdlePoll;
 use crate::mailbox::{Mailbox, Mailboxes};
-use crate::peers::Peers;
+use crate::peers::{Peers, WantedLinks};
 use crate::producer_ids::ProducerIds;
 
 pub(crate) use protocol::metadata::METADATA_PARTITION;
@@ -202,8 +202,10 @@ pub(crate) struct Core {
     pub(crate) following: Option<Following>,
     /// The core cannot go on, and is to end.
     pub(crate) lost: Notify,
-    /// On core 0: the connections to other nodes.
+    /// The connections to other nodes.
     pub(crate) peers: Peers,
+    /// The connections that this core's shards are to have.
+    pub(crate) wanted_links: WantedLinks,
     /// Closed when the node begins to stop.
     draining: Semaphore,
     /// Memory that large requests under way on this core may take.
@@ -241,6 +243,7 @@ impl Core {
             following: (index == 0 && !facts.config.cluster.join.is_empty())
                 .then(|| Following::new(&facts.random)),
             peers: Peers::default(),
+            wanted_links: WantedLinks::default(),
             lost: Notify::new(),
             draining: Semaphore::new(0),
             requests: Budget::new(facts.config.limits.in_flight_bytes_per_core),

@@ -21,6 +21,7 @@ use crate::core_death::DeathNotice;
 use crate::groups;
 use crate::mailbox::Mailbox;
 use crate::maintenance;
+use crate::peers;
 
 /// Bytes that one journal's compaction may have on the disk twice before it waits for a checkpoint, which costs a round of
 /// layout.
@@ -59,6 +60,7 @@ impl CoreLife {
         spawn(maintenance::compact(core.clone()));
         spawn(maintenance::close_quiet_journals(core.clone()));
         spawn(groups::watch_lags(core.clone()));
+        spawn(peers::keep_links(core.clone()));
         if core.idle_poll.looks() {
             tokio::spawn(metered(core.idle_poll.clone().run()));
         }

@@ -79,6 +79,7 @@ pub(crate) fn led_code(why: NotLed) -> ErrorCode {
     match why {
         NotLed::UnknownPartition => ErrorCode::UnknownTopicOrPartition,
         NotLed::NotLeader => ErrorCode::NotLeaderOrFollower,
+        NotLed::NotOpen => ErrorCode::OffsetNotAvailable,
     }
 }
 
@@ -87,6 +88,7 @@ pub(crate) fn read_code(refusal: &ReadRefusal) -> ErrorCode {
     match refusal {
         ReadRefusal::UnknownPartition => ErrorCode::UnknownTopicOrPartition,
         ReadRefusal::NotLeader => ErrorCode::NotLeaderOrFollower,
+        ReadRefusal::NotOpen => ErrorCode::OffsetNotAvailable,
         ReadRefusal::FencedEpoch { .. } => ErrorCode::FencedLeaderEpoch,
         ReadRefusal::UnknownEpoch { .. } => ErrorCode::UnknownLeaderEpoch,
         ReadRefusal::OutOfRange { .. } => ErrorCode::OffsetOutOfRange,
@@ -168,7 +170,10 @@ fn plan_code(error: &PlanError) -> ErrorCode {
         | PlanError::MetadataFull { .. }
         | PlanError::MetadataShareTaken { .. }
         | PlanError::TooLarge { .. } => ErrorCode::PolicyViolation,
-        PlanError::ReplicaCount { .. } | PlanError::ReplicasMax { .. } => ErrorCode::InvalidReplicationFactor,
+        PlanError::ReplicaCount { .. }
+        | PlanError::ReplicasMax { .. }
+        | PlanError::UnreachableNodes { .. } => ErrorCode::InvalidReplicationFactor,
+        PlanError::CompactedReplicas { .. } => ErrorCode::InvalidConfig,
         PlanError::ProducerIdsExhausted => ErrorCode::UnknownServerError,
     }
 }

@@ -14,7 +14,7 @@ use record::PartitionId;
 use storage::{Compacted, CompactionJob, CompactionNeed, CompactionOrder, Fault};
 
 use super::partition::compaction_policy;
-use super::{LOOKED_AFTER_IN_ONE_TURN, Phase, Shard};
+use super::{LOOKED_AFTER_IN_ONE_TURN, Phase, Role, Shard};
 
 /// Time for which a partition is left alone after its compaction failed or found no room: damage does not heal, and a full disk
 /// stays full for a while.
@@ -137,6 +137,10 @@ impl Shard {
     fn compaction_need_of(&self, id: PartitionId, now_ms: i64) -> Option<CompactionNeed> {
         let (store, partitions) = (self.store.borrow(), self.partitions.borrow());
         let partition = partitions.get(&id)?;
+        // What a pass leaves has gaps, which cannot be sent to a replica yet.
+        if matches!(partition.role, Role::Member(_)) {
+            return None;
+        }
         match compaction_policy(&partition.topic) {
             Some(policy) => store.compaction_need(id, &policy, partition.role.leader().ok()?.tail(), now_ms),
             // It was compacted once: there is nothing more to do than to tidy up.

@@ -71,6 +71,9 @@ pub enum ReadRefusal {
     /// Another node leads the partition.
     #[error("this node does not lead the partition")]
     NotLeader,
+    /// The partition's leader does not know yet how far the log is committed.
+    #[error("the partition's epoch has just begun; try again")]
+    NotOpen,
     /// The reader believes in an epoch that is over.
     #[error("epoch {wanted} is over, the partition is in {current}")]
     FencedEpoch {
@@ -149,7 +152,7 @@ impl Shard {
         let partition = partitions
             .get(&request.partition)
             .ok_or_else(|| self.absence(request.partition))?;
-        let leader = partition.role.leader()?;
+        let leader = partition.role.open_leader()?;
         let (log_start, mut tail) = (leader.log_start(), leader.tail());
         partition.check_bounds(leader);
         if planted(Bug::UncommittedShown) {

@@ -10,10 +10,12 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::mem::take;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use planted::{Bug, planted};
+use platform::slices::Slices;
 use platform::turns;
 use protocol::history::BatchFacts;
 use protocol::leader::{Action as LeaderAction, NodeId};
@@ -21,14 +23,22 @@ use protocol::metadata::TopicSettings;
 use protocol::replica::room::UncommittedRoom;
 use protocol::replica::{Assignment, NO_EPOCH, Persist, Prompt, Replica, Stored, Sworn};
 use protocol::{Found, History, Vows};
-use record::PartitionId;
+use record::{Offset, PartitionId};
 use storage::{BatchBytes, RETRY_AFTER, Read, RecoveredPartition, Reserve, StageError};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::sleep;
 
 use super::member::{AtHand, Member, Report, Shipment, Step, split};
-use super::{AppendRefusal, NotLed, Partition, ReadRefusal, Role, Shard, partition};
+use super::{
+    AppendRefusal, LOOKED_AFTER_IN_ONE_TURN, NotLed, Partition, ReadRefusal, Role, Shard, partition,
+};
 
+/// Between two looks at replicas that wait for an answer: what is awaited at both is asked for again.
+const AWAITED_CHECK: Duration = Duration::from_millis(500);
+/// Letters that wait for their partition: the metadata that makes it may come a moment later here.
+const EARLY_LETTERS_MAX: usize = 1_000;
+/// Bytes of batches on their way to replicas that lack them, of all partitions of a shard.
+const SHIPPED_BYTES_MAX: usize = 4 << 20;
 /// The longest that followers hear of a tail later than it has moved.
 const TAIL_DELAY: Duration = Duration::from_millis(5);
 /// All partitions together may hold one of so many parts of the journal for what is not committed.
@@ -47,6 +57,19 @@ pub struct Letter {
     pub partition: PartitionId,
     /// The message.
     pub message: Message,
+    /// Room that it takes until it is dropped, of one that hands over what a replica lacks.
+    pub room: Option<Arc<OwnedSemaphorePermit>>,
+}
+
+impl Letter {
+    /// A letter that takes no room of others.
+    pub fn new(partition: PartitionId, message: Message) -> Letter {
+        Letter {
+            partition,
+            message,
+            room: None,
+        }
+    }
 }
 
 /// Its content.
@@ -66,6 +89,7 @@ enum Word {
     Doubt(NodeId),
     Certain(NodeId),
     Link(NodeId),
+    LinkLost(NodeId),
     Message(NodeId, Message),
 }
 
@@ -74,15 +98,29 @@ impl Word {
     fn is_commit(&self) -> bool {
         matches!(self, Word::Message(_, Message::Prompt(Prompt::Commit { .. }, _)))
     }
+
+    fn batch_bytes(&self) -> usize {
+        match self {
+            Word::Message(_, Message::Prompt(_, batches)) => batches.iter().map(Bytes::len).sum(),
+            _ => 0,
+        }
+    }
 }
 
 /// Letters, and work that is left for later, of all replicas of a shard.
 pub(super) struct Replication {
     /// The bytes of all partitions that are not committed.
     room: RefCell<UncommittedRoom>,
-    /// Words that wait for room in the journal, in the order in which they came for each partition. Who sends letters bounds
-    /// them.
-    deferred: RefCell<BTreeMap<PartitionId, VecDeque<Word>>>,
+    /// Words that wait for room in the journal. Who delivers letters bounds them ([`Shard::deferred_bytes`]).
+    deferred: RefCell<Deferred>,
+    /// Letters that came before their partition, the oldest first.
+    early: RefCell<VecDeque<(NodeId, Letter)>>,
+    /// The nodes that letters reach.
+    linked: RefCell<BTreeSet<NodeId>>,
+    /// Who was awaited at the last look, and where it stood.
+    awaited: RefCell<BTreeSet<(PartitionId, NodeId, Offset)>>,
+    /// Room for batches on their way to replicas that lack them.
+    shipped: Arc<Semaphore>,
     outgoing: RefCell<Vec<(NodeId, Letter)>>,
     reports: RefCell<Vec<(PartitionId, Report)>>,
     /// There are letters or reports.
@@ -107,6 +145,10 @@ impl Replication {
         Replication {
             room: RefCell::new(room),
             deferred: RefCell::default(),
+            early: RefCell::default(),
+            linked: RefCell::default(),
+            awaited: RefCell::default(),
+            shipped: Arc::new(Semaphore::new(SHIPPED_BYTES_MAX)),
             outgoing: RefCell::default(),
             reports: RefCell::default(),
             news: Notify::new(),
@@ -133,7 +175,7 @@ impl Replication {
     pub(super) fn forget(&self, id: PartitionId) {
         let held = self.room.borrow().held_by(id);
         self.give_back_room(id, held);
-        self.deferred.borrow_mut().remove(&id);
+        self.deferred.borrow_mut().forget(id);
     }
 
     fn give_back_room(&self, id: PartitionId, bytes: u64) {
@@ -145,7 +187,59 @@ impl Replication {
     /// Says whether words for a replica wait for room.
     #[cfg(test)]
     pub(super) fn defers(&self, id: PartitionId) -> bool {
-        self.deferred.borrow().contains_key(&id)
+        self.deferred.borrow().has(id)
+    }
+}
+
+/// Words that wait, in the order in which they came for each partition.
+#[derive(Default)]
+struct Deferred {
+    words: BTreeMap<PartitionId, VecDeque<Word>>,
+    /// Those of their batches.
+    bytes: usize,
+}
+
+impl Deferred {
+    fn has(&self, id: PartitionId) -> bool {
+        self.words.contains_key(&id)
+    }
+
+    fn push_back(&mut self, id: PartitionId, word: Word) {
+        self.bytes += word.batch_bytes();
+        self.words.entry(id).or_default().push_back(word);
+    }
+
+    fn push_front(&mut self, id: PartitionId, word: Word) {
+        self.bytes += word.batch_bytes();
+        self.words.entry(id).or_default().push_front(word);
+    }
+
+    /// Takes the first word. The partition keeps its place until [`Deferred::tidy`].
+    fn pop(&mut self, id: PartitionId) -> Option<Word> {
+        let word = self.words.get_mut(&id)?.pop_front()?;
+        self.bytes -= word.batch_bytes();
+        Some(word)
+    }
+
+    fn tidy(&mut self, id: PartitionId) {
+        if self.words.get(&id).is_some_and(VecDeque::is_empty) {
+            self.words.remove(&id);
+        }
+    }
+
+    fn forget(&mut self, id: PartitionId) {
+        let words = self.words.remove(&id).unwrap_or_default();
+        self.bytes -= words.iter().map(Word::batch_bytes).sum::<usize>();
+    }
+
+    /// Drops what a node has sent.
+    fn drop_of(&mut self, peer: NodeId) {
+        let is_of_peer = |word: &Word| matches!(word, Word::Message(from, _) if *from == peer);
+        for words in self.words.values_mut() {
+            words.retain(|word| !is_of_peer(word));
+        }
+        let left = self.words.values().flatten();
+        self.bytes = left.map(Word::batch_bytes).sum();
     }
 }
 
@@ -185,6 +279,7 @@ impl Shard {
     pub fn start_replication(self: &Rc<Self>) {
         turns::spawn(self.clone().ship_for_ever());
         turns::spawn(self.clone().tell_tails());
+        turns::spawn(self.clone().ask_again());
     }
 
     /// Takes the metadata's word of a new epoch of a partition.
@@ -192,7 +287,16 @@ impl Shard {
     /// # Errors
     /// The partition is not here, or has no other replica.
     pub fn assign(&self, id: PartitionId, assignment: Assignment) -> Result<(), NotLed> {
-        self.hear(id, Word::Assign(assignment))
+        self.hear(id, Word::Assign(assignment))?;
+        let mut early = self.replication.early.borrow_mut();
+        let (own, others): (VecDeque<_>, VecDeque<_>) = take(&mut *early)
+            .into_iter()
+            .partition(|(_, letter)| letter.partition == id);
+        *early = others;
+        drop(early);
+        own.into_iter()
+            .for_each(|(from, letter)| self.deliver(from, letter));
+        Ok(())
     }
 
     /// Takes the metadata's word that a node's disk may have lost what it acknowledged for a partition.
@@ -214,18 +318,59 @@ impl Shard {
     /// Begins anew with a node whose link was taken: what it has sent before and waits here is dropped. Letters that come later over the
     /// earlier link are the caller's to drop.
     pub fn handle_link(&self, peer: NodeId) {
-        let is_of_before = |word: &Word| matches!(word, Word::Message(from, _) if *from == peer);
-        for words in self.replication.deferred.borrow_mut().values_mut() {
-            words.retain(|word| !is_of_before(word));
-        }
-        for id in self.partition_ids() {
-            // It may be no replica, or gone.
+        self.drop_received(peer);
+        self.replication.linked.borrow_mut().insert(peer);
+        for id in self.replica_ids() {
             let _ = self.hear(id, Word::Link(peer));
         }
     }
 
-    /// Takes a letter of another node. One to a partition that is not here is dropped: who sent it begins anew with the next link.
+    /// Takes note that letters do not reach a node any more: none are written until [`Shard::handle_link`].
+    pub fn handle_link_lost(&self, peer: NodeId) {
+        self.drop_received(peer);
+        self.replication.linked.borrow_mut().remove(&peer);
+        self.replication
+            .outgoing
+            .borrow_mut()
+            .retain(|(to, _)| *to != peer);
+        for id in self.replica_ids() {
+            let _ = self.hear(id, Word::LinkLost(peer));
+        }
+    }
+
+    /// The partitions here that other nodes hold, too.
+    fn replica_ids(&self) -> Vec<PartitionId> {
+        let partitions = self.partitions.borrow();
+        let replicas = partitions
+            .iter()
+            .filter(|(_, partition)| matches!(partition.role, Role::Member(_)));
+        let mut ids: Vec<PartitionId> = replicas.map(|(id, _)| *id).collect();
+        ids.sort_unstable();
+        ids
+    }
+
+    fn drop_received(&self, peer: NodeId) {
+        self.replication.deferred.borrow_mut().drop_of(peer);
+        let mut early = self.replication.early.borrow_mut();
+        early.retain(|(from, _)| *from != peer);
+    }
+
+    /// The bytes of batches that wait for room in the journal. Where they become too many, the links that they came by have to end.
+    pub fn deferred_bytes(&self) -> usize {
+        self.replication.deferred.borrow().bytes
+    }
+
+    /// Takes a letter of another node. One to a partition that is not here yet waits for it a while; should it be dropped, who sent it asks
+    /// again.
     pub fn deliver(&self, from: NodeId, letter: Letter) {
+        if !self.partitions.borrow().contains_key(&letter.partition) {
+            let mut early = self.replication.early.borrow_mut();
+            if early.len() == EARLY_LETTERS_MAX {
+                early.pop_front();
+            }
+            return early.push_back((from, letter));
+        }
+        // It may be no replica.
         let _ = self.hear(letter.partition, Word::Message(from, letter.message));
     }
 
@@ -246,14 +391,13 @@ impl Shard {
 
     /// Tells a replica a word, or has the word wait for room and for those before it.
     fn hear(&self, id: PartitionId, word: Word) -> Result<(), NotLed> {
-        let waits = self.replication.deferred.borrow().contains_key(&id) && !word.is_commit();
+        let waits = self.replication.deferred.borrow().has(id) && !word.is_commit();
         let left = match waits {
             true => Some(word),
             false => self.tell(id, word)?,
         };
         if let Some(word) = left {
-            let mut deferred = self.replication.deferred.borrow_mut();
-            deferred.entry(id).or_default().push_back(word);
+            self.replication.deferred.borrow_mut().push_back(id, word);
         }
         self.release_sworn();
         self.append_committing();
@@ -262,22 +406,18 @@ impl Shard {
 
     /// Goes on with the words that waited for room in the journal.
     pub(super) fn hear_deferred(&self) {
-        let waiting: Vec<PartitionId> = self.replication.deferred.borrow().keys().copied().collect();
+        let waiting: Vec<PartitionId> = self.replication.deferred.borrow().words.keys().copied().collect();
         for id in waiting {
             // The place is kept meanwhile: what comes has to queue.
-            let take = || self.replication.deferred.borrow_mut().get_mut(&id)?.pop_front();
+            let take = || self.replication.deferred.borrow_mut().pop(id);
             while let Some(word) = take() {
                 // The partition may have been given up.
                 if let Ok(Some(word)) = self.tell(id, word) {
-                    let mut deferred = self.replication.deferred.borrow_mut();
-                    deferred.entry(id).or_default().push_front(word);
+                    self.replication.deferred.borrow_mut().push_front(id, word);
                     break;
                 }
             }
-            let mut deferred = self.replication.deferred.borrow_mut();
-            if deferred.get(&id).is_some_and(VecDeque::is_empty) {
-                deferred.remove(&id);
-            }
+            self.replication.deferred.borrow_mut().tidy(id);
         }
         // What was sworn may be true already.
         self.release_sworn();
@@ -302,6 +442,7 @@ impl Shard {
             }
         };
         let (now, led) = (self.clock.monotonic(), member.led_epoch());
+        let (role, promised) = (member.replica.role(), member.replica.promised());
         let may_end = !matches!(word, Word::Certain(_) | Word::Message(_, Message::Sworn(_)));
         let leader = member.replica.leader().filter(|_| may_end);
         let remembered = leader.map(|leader| leader.producers().clone());
@@ -315,11 +456,19 @@ impl Shard {
                 replica.handle_link(now, peer);
                 member.drop_held(peer);
             }
+            Word::LinkLost(peer) => {
+                replica.handle_link_lost(peer);
+                member.drop_held(peer);
+            }
             Word::Message(from, Message::Sworn(sworn)) => replica.handle_sworn(now, from, &sworn),
             Word::Message(from, Message::Prompt(prompt, batches)) => {
                 replica.handle_prompt(now, from, &prompt);
                 at_hand = split(&batches);
             }
+        }
+        if (role, promised) != (member.replica.role(), member.replica.promised()) {
+            let (role, promised) = (member.replica.role(), member.replica.promised());
+            tracing::debug!(node = self.settings.node.0, partition = %id, ?role, %promised, "a replica's role");
         }
         if led != member.led_epoch() {
             // The producers of the epoch that is over are counted no more, those of the one that begins are.
@@ -335,7 +484,7 @@ impl Shard {
             // The epoch that they believe in is over.
             partition.wake_readers();
         }
-        if !self.replication.deferred.borrow().is_empty() {
+        if !self.replication.deferred.borrow().words.is_empty() {
             // What is committed now may make room for what waits.
             self.layout.want_room();
             self.background.notify_one();
@@ -490,7 +639,14 @@ impl Shard {
     }
 
     fn send(&self, to: NodeId, partition: PartitionId, message: Message) {
-        let letter = Letter { partition, message };
+        self.send_letter(to, Letter::new(partition, message));
+    }
+
+    /// Sends a letter. One to a node that none reach is dropped: all begins anew with the next link.
+    fn send_letter(&self, to: NodeId, letter: Letter) {
+        if !self.replication.linked.borrow().contains(&to) {
+            return;
+        }
         self.replication.outgoing.borrow_mut().push((to, letter));
         self.replication.news.notify_one();
     }
@@ -590,6 +746,38 @@ impl Shard {
         }
     }
 
+    /// Asks again where an answer does not come: a letter to a partition that was not there yet may have been dropped.
+    async fn ask_again(self: Rc<Self>) {
+        loop {
+            sleep(AWAITED_CHECK).await;
+            if self.replication.linked.borrow().is_empty() {
+                continue;
+            }
+            let mut awaited = BTreeSet::new();
+            let mut slices = Slices::of_own(LOOKED_AFTER_IN_ONE_TURN);
+            for id in self.replica_ids() {
+                awaited.extend(self.awaited_of(id));
+                slices.did(1).await;
+            }
+            let before = self.replication.awaited.replace(awaited.clone());
+            for (id, node, _) in before.intersection(&awaited) {
+                // It may be gone.
+                let _ = self.hear(*id, Word::Link(*node));
+                slices.did(1).await;
+            }
+        }
+    }
+
+    fn awaited_of(&self, id: PartitionId) -> Vec<(PartitionId, NodeId, Offset)> {
+        let (partitions, linked) = (self.partitions.borrow(), self.replication.linked.borrow());
+        let Some(Role::Member(member)) = partitions.get(&id).map(|partition| &partition.role) else {
+            return Vec::new();
+        };
+        let awaited = member.replica.awaited().into_iter();
+        let awaited = awaited.filter(|(node, _)| linked.contains(node));
+        awaited.map(|(node, at)| (id, node, at)).collect()
+    }
+
     fn send_tail(&self, id: PartitionId, member: &Member, to: NodeId) {
         if let Some(leader) = member.replica.leader() {
             let (epoch, tail) = (leader.epoch(), leader.tail());
@@ -627,6 +815,9 @@ impl Shard {
 
     async fn ship(self: &Rc<Self>, id: PartitionId, shipment: &Shipment) -> Result<(), ReadRefusal> {
         let (first, until) = (shipment.first, shipment.next_offset);
+        let room = self.replication.shipped.clone();
+        let room = room.acquire_many_owned(SHIPMENT_BYTES as u32).await;
+        let room = room.expect("nobody closes it");
         let found = self.read_batches(id, first, until, SHIPMENT_BYTES).await;
         let bytes = match found {
             Err(ReadRefusal::UnknownPartition) => return Ok(()),
@@ -645,14 +836,16 @@ impl Shard {
                 writer_before: shipment.writer_before,
                 batches,
             };
-            self.send(shipment.to, id, Message::Prompt(prompt, bytes));
+            let mut letter = Letter::new(id, Message::Prompt(prompt, bytes));
+            letter.room = Some(Arc::new(room));
+            self.send_letter(shipment.to, letter);
         }
         self.shipped(id, shipment, end);
         Ok(())
     }
 
     /// Goes on with a replica that was sent something in the epoch that is led here still.
-    fn shipped(&self, id: PartitionId, shipment: &Shipment, end: record::Offset) {
+    fn shipped(&self, id: PartitionId, shipment: &Shipment, end: Offset) {
         let mut partitions = self.partitions.borrow_mut();
         let Some(partition) = partitions.get_mut(&id) else {
             return;

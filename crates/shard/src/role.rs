@@ -33,13 +33,16 @@ pub enum NotLed {
     /// Another node leads it.
     #[error("this node does not lead the partition")]
     NotLeader,
+    /// It leads it, and does not know yet how far the log is committed: an earlier leader may have shown more.
+    #[error("the partition's epoch has just begun; try again")]
+    NotOpen,
 }
 
 impl From<NotLed> for AppendRefusal {
     fn from(why: NotLed) -> AppendRefusal {
         match why {
             NotLed::UnknownPartition => AppendRefusal::UnknownPartition,
-            NotLed::NotLeader => AppendRefusal::NotLeader,
+            NotLed::NotLeader | NotLed::NotOpen => AppendRefusal::NotLeader,
         }
     }
 }
@@ -49,6 +52,7 @@ impl From<NotLed> for ReadRefusal {
         match why {
             NotLed::UnknownPartition => ReadRefusal::UnknownPartition,
             NotLed::NotLeader => ReadRefusal::NotLeader,
+            NotLed::NotOpen => ReadRefusal::NotOpen,
         }
     }
 }
@@ -65,7 +69,20 @@ impl Role {
         }
     }
 
-    /// The same, for what concerns its producers and their time.
+    /// The same, for readers: they are shown no tail that is less than one that an earlier leader may have shown.
+    ///
+    /// # Errors
+    /// `NotLeader`, `NotOpen`.
+    pub(crate) fn open_leader(&self) -> Result<&Leader, NotLed> {
+        match self {
+            Role::Member(member) if member.replica.leader().is_some() && !member.replica.is_open() => {
+                Err(NotLed::NotOpen)
+            }
+            role => role.leader(),
+        }
+    }
+
+    /// The leader, for what concerns its producers and their time.
     ///
     /// # Errors
     /// `NotLeader`.
@@ -161,7 +178,7 @@ impl Shard {
     pub fn with_leader<T>(&self, id: PartitionId, look: impl FnOnce(&Leader) -> T) -> Result<T, NotLed> {
         let partitions = self.partitions.borrow();
         let partition = partitions.get(&id).ok_or_else(|| self.absence(id))?;
-        Ok(look(partition.role.leader()?))
+        Ok(look(partition.role.open_leader()?))
     }
 
     /// Goes on leading a partition without other replicas in a later epoch. Producers go on waiting, for the log is the same; readers are woken, for the

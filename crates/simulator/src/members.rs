@@ -59,9 +59,13 @@ struct Shared {
     fates: Rc<RefCell<BTreeMap<String, Fate>>>,
     /// Topic, partition and offset of what was acknowledged, with its value.
     records: Rc<RefCell<BTreeMap<(String, i32, i64), String>>>,
+    /// The greatest tail that each node has shown of a partition.
+    tails: Rc<RefCell<BTreeMap<(usize, String, i32), i64>>>,
     ends: Rc<Cell<bool>>,
     unfinished: Rc<Cell<u64>>,
     violation: Rc<RefCell<Option<String>>>,
+    /// The last thing that was tried in vain.
+    awaited: Rc<RefCell<String>>,
     trace: Trace,
 }
 
@@ -109,9 +113,11 @@ pub(crate) async fn simulate(seed: u64, options: Options) -> Report {
             random.split(),
             trace.clone(),
         );
-        machine.configure(|config| match node {
-            0 => config.peer.listen = Some(format!("any:{PEER_PORT}")),
-            _ => config.cluster.join = vec![founder.clone()],
+        machine.configure(|config| {
+            config.peer.listen = Some(format!("any:{PEER_PORT}"));
+            if node > 0 {
+                config.cluster.join = vec![founder.clone()];
+            }
         });
         machine
     };
@@ -122,9 +128,11 @@ pub(crate) async fn simulate(seed: u64, options: Options) -> Report {
         nodes: Rc::new(nodes.collect()),
         fates: Rc::default(),
         records: Rc::default(),
+        tails: Rc::default(),
         ends: Rc::default(),
         unfinished: Rc::new(Cell::new(MAKERS)),
         violation: Rc::default(),
+        awaited: Rc::default(),
         trace: trace.clone(),
     };
     let mut cluster = Cluster {
@@ -219,7 +227,13 @@ impl Cluster {
             self.random.below(count) as usize,
         );
         let (one, two) = (self.machines[node].address(), self.machines[other].address());
-        let kind = match self.random.below(10) {
+        let kind = match self.random.below(20) / 2 {
+            0 if self.random.below(4) == 0 => {
+                for machine in &mut self.machines {
+                    machine.cut_power(&mut self.engine);
+                }
+                "power cut of all"
+            }
             0 => {
                 self.machines[node].kill(&mut self.engine);
                 "kill"
@@ -317,7 +331,8 @@ impl Cluster {
             .run(Instant::now() + 2 * PEACE, || is_done.get())
             .await
         {
-            shared.violate("the nodes do not come to agree".into());
+            let awaited = shared.awaited.borrow().clone();
+            shared.violate(format!("the nodes do not come to agree: {awaited}"));
         }
     }
 }
@@ -345,13 +360,17 @@ async fn check(shared: &Shared) {
     }
     let records = shared.records.borrow().clone();
     for ((name, index, offset), value) in records {
-        let Some(leader) = first.get(&name).and_then(|leaders| leaders.get(index as usize)) else {
+        // A deletion that nobody waits for any more may come yet.
+        if shared.fates.borrow().get(&name) != Some(&Fate::There) {
             continue;
-        };
+        }
         let found = loop {
-            match read(shared, *leader, &name, index, offset).await {
+            match read_at_leader(shared, &name, index, offset).await {
                 Ok(found) => break found,
-                Err(_) => sleep(REST).await,
+                Err(error) => {
+                    *shared.awaited.borrow_mut() = format!("{value} is not to be had: {error}");
+                    sleep(REST).await;
+                }
             }
         };
         if found.as_ref() != Some(&value) {
@@ -359,6 +378,15 @@ async fn check(shared: &Shared) {
                 "{value} was acknowledged at {offset} of {name}-{index}, where there is {found:?}"
             ));
         }
+    }
+}
+
+/// The value at an offset, at the node that leads the partition now.
+async fn read_at_leader(shared: &Shared, topic: &str, index: i32, offset: i64) -> io::Result<Option<String>> {
+    let leaders = topics(shared, 0).await?.remove(topic).unwrap_or_default();
+    match leaders.get(index as usize) {
+        Some(leader) => read(shared, *leader, topic, index, offset).await,
+        None => Ok(None),
     }
 }
 
@@ -410,10 +438,25 @@ async fn read(
     };
     let answer = client.call(&request).await?;
     let data = &answer.responses[0].partitions[0];
+    if data.error_code == 0 {
+        let mut tails = shared.tails.borrow_mut();
+        let shown = tails.entry((node, topic.to_owned(), index)).or_default();
+        if data.high_watermark < *shown {
+            shared.violate(format!(
+                "node {node} shows {topic}-{index} up to {}, and has shown it up to {shown}",
+                data.high_watermark
+            ));
+        }
+        *shown = data.high_watermark.max(*shown);
+    }
     match ErrorCode::from_code(data.error_code) {
         Some(ErrorCode::None) => {}
         Some(ErrorCode::OffsetOutOfRange | ErrorCode::UnknownTopicOrPartition) => return Ok(None),
-        _ => return Err(io::ErrorKind::WouldBlock.into()),
+        code => return Err(io::Error::other(format!("{code:?}"))),
+    }
+    // A leader that has just begun does not know yet how far its log is committed.
+    if data.high_watermark <= offset {
+        return Err(io::ErrorKind::WouldBlock.into());
     }
     let bytes = data.records.chunks.concat();
     let bytes = Bytes::from(bytes);
@@ -431,24 +474,34 @@ async fn read(
 
 /// Makes topics, writes to them and deletes some, until the world ends.
 async fn make(shared: Shared, maker: u64, mut random: SeededRandom) {
-    let mut number = 0;
+    let mut number = 0_u64;
     let mut own: BTreeSet<String> = BTreeSet::new();
     while !shared.ends.get() {
         let node = random.below(shared.nodes.len() as u64) as usize;
-        let done = match random.below(4) {
+        let done = match random.below(7) {
             0 if !own.is_empty() => {
                 let place = random.below(own.len() as u64) as usize;
                 let name = own.iter().nth(place).expect("it is below").clone();
                 own.remove(&name);
                 delete(&shared, node, &name).await
             }
+            1..=3 if !own.is_empty() => {
+                let place = random.below(own.len() as u64) as usize;
+                let name = own.iter().nth(place).expect("it is below").clone();
+                number += 1;
+                let index = random.below(PARTITIONS as u64) as i32;
+                let _ = read(&shared, node, &name, index, 0).await;
+                write_all(&shared, node, &name, number).await.map(|()| true)
+            }
             _ => {
                 number += 1;
                 let name = format!("topic-{maker}-{number}");
-                let made = create(&shared, node, &name).await;
+                // Three replicas, or all that there are nodes; or one.
+                let replicas = if random.below(3) == 0 { 1 } else { -1 };
+                let made = create(&shared, node, &name, replicas).await;
                 if matches!(made, Ok(true)) {
                     own.insert(name.clone());
-                    write_all(&shared, node, &name).await.map(|()| true)
+                    write_all(&shared, node, &name, number).await.map(|()| true)
                 } else {
                     made
                 }
@@ -466,13 +519,13 @@ async fn make(shared: Shared, maker: u64, mut random: SeededRandom) {
 }
 
 /// Says whether the topic is there now.
-async fn create(shared: &Shared, node: usize, name: &str) -> io::Result<bool> {
+async fn create(shared: &Shared, node: usize, name: &str, replicas: i16) -> io::Result<bool> {
     let mut client = Client::connect(&shared.net, shared.nodes[node]).await?;
     let request = CreateTopicsRequest {
         topics: vec![CreatableTopic {
             name: Text::from(name),
             num_partitions: PARTITIONS,
-            replication_factor: -1,
+            replication_factor: replicas,
             ..CreatableTopic::default()
         }],
         timeout_ms: 3_000,
@@ -510,14 +563,14 @@ async fn delete(shared: &Shared, node: usize, name: &str) -> io::Result<bool> {
 }
 
 /// Appends a record to each partition, at its leader.
-async fn write_all(shared: &Shared, node: usize, name: &str) -> io::Result<()> {
+async fn write_all(shared: &Shared, node: usize, name: &str, number: u64) -> io::Result<()> {
     let leaders = topics(shared, node).await?.remove(name);
     let Some(leaders) = leaders else {
         // The node may have been stopped, and another one asked.
         return Ok(());
     };
     for (index, leader) in (0..).zip(leaders) {
-        let value = format!("{name}-{index}");
+        let value = format!("{number} of {name}-{index}");
         let mut builder = BatchBuilder::new(Compression::None);
         builder.append(0, None, Some(value.as_bytes()), &[]);
         if let Some(offset) = append(shared, leader, name, index, builder.build()).await? {

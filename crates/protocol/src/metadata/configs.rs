@@ -171,6 +171,9 @@ impl Metadata {
             .map(|change| canonical(target, change))
             .collect();
         changes.retain(|change| !self.is_so(target, change));
+        if let ConfigTarget::Topic(id) = target {
+            self.check_compaction(id, &changes)?;
+        }
         let command = match target {
             ConfigTarget::Topic(id) => Command::SetTopicConfig {
                 id,
@@ -187,6 +190,29 @@ impl Metadata {
             },
         };
         self.counted(command, plans)
+    }
+
+    /// A log that several nodes hold is not compacted yet.
+    fn check_compaction(&self, id: TopicId, changes: &[ConfigChange]) -> Result<(), PlanError> {
+        let Some(topic) = self.topics.get(&id) else {
+            return Ok(());
+        };
+        let replicas = topic.partitions.first().map_or(1, |first| first.replicas.len());
+        if replicas == 1 || !changes.iter().any(|change| &*change.name == "cleanup.policy") {
+            return Ok(());
+        }
+        let mut config = topic.config.clone();
+        let is_sound = config.change(changes).is_ok();
+        match is_sound
+            && TopicSettings::resolve(&config, &self.defaults)
+                .compaction
+                .is_some()
+        {
+            true => Err(PlanError::CompactedReplicas {
+                got: i32::try_from(replicas).unwrap_or(i32::MAX),
+            }),
+            false => Ok(()),
+        }
     }
 
     /// Says whether a config has already what a change gives it. An unknown config never has: it is to be refused.

@@ -33,7 +33,7 @@ impl Default for PlanLimits {
         PlanLimits {
             topic_partitions_max: 10_000,
             partitions_max: 100_000,
-            replicas_max: i32::MAX,
+            replicas_max: 5,
             bytes_max: 64 << 20,
         }
     }
@@ -86,13 +86,29 @@ pub enum PlanError {
         /// The nodes there are.
         nodes: usize,
     },
-    /// More replicas than the node can keep (Kafka: INVALID_REPLICATION_FACTOR).
-    #[error("a partition can have {max} replica(s) in this release, not {got}")]
+    /// More replicas than a partition may have (Kafka: INVALID_REPLICATION_FACTOR).
+    #[error("a partition can have at most {max} replicas, not {got}")]
     ReplicasMax {
         /// The count wished for.
         got: i32,
         /// The most.
         max: i32,
+    },
+    /// More replicas than nodes that other nodes reach (Kafka: INVALID_REPLICATION_FACTOR).
+    #[error(
+        "a partition cannot have {got} replicas: other nodes reach {reachable} node(s) of the cluster; start the others with --peer"
+    )]
+    UnreachableNodes {
+        /// The count wished for.
+        got: i32,
+        /// The nodes that others reach.
+        reachable: usize,
+    },
+    /// Several replicas of a compacted topic (Kafka: INVALID_CONFIG).
+    #[error("topics with cleanup.policy=compact have 1 replica in this release, not {got}")]
+    CompactedReplicas {
+        /// The count wished for.
+        got: i32,
     },
     /// The command would be too large for the metadata's log (Kafka: POLICY_VIOLATION).
     #[error("the change takes {bytes} bytes of metadata, {bytes_max} are allowed; make it in parts")]
@@ -157,6 +173,9 @@ impl Metadata {
         let partitions = self.place(0..wanted.partition_count, got)?;
         if got > max {
             return Err(PlanError::ReplicasMax { got, max });
+        }
+        if got > 1 && self.is_compacted(&wanted.config) {
+            return Err(PlanError::CompactedReplicas { got });
         }
         let (id, name) = (wanted.id, Arc::clone(&wanted.name));
         let config = wanted.config.iter().cloned().map(ConfigChange::canonical);
@@ -283,12 +302,22 @@ impl Metadata {
     }
 
     fn place(&self, indexes: std::ops::Range<i32>, replica_count: i32) -> Result<Vec<ReplicaSet>, PlanError> {
-        let nodes: Vec<NodeId> = self.nodes.keys().copied().collect();
         let count = usize::try_from(replica_count).unwrap_or(0);
-        if count == 0 || count > nodes.len() {
+        let all = self.nodes.len();
+        let nodes: Vec<NodeId> = match count > 1 {
+            true => self.reachable_nodes().collect(),
+            false => self.nodes.keys().copied().collect(),
+        };
+        if count == 0 || count > all {
             return Err(PlanError::ReplicaCount {
                 got: replica_count,
-                nodes: nodes.len(),
+                nodes: all,
+            });
+        }
+        if count > nodes.len() {
+            return Err(PlanError::UnreachableNodes {
+                got: replica_count,
+                reachable: nodes.len(),
             });
         }
         // There are as many sets as nodes: partitions share them.

@@ -56,6 +56,14 @@ pub struct ShardPair {
     pub to: u16,
 }
 
+impl ShardPair {
+    /// Stands for the connection of the metadata, which is no shard's.
+    pub const METADATA: ShardPair = ShardPair {
+        from: u16::MAX,
+        to: u16::MAX,
+    };
+}
+
 /// The first message of either side: the sender, and the connection that it wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hello {

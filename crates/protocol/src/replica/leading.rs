@@ -264,6 +264,14 @@ impl Leading {
         }
     }
 
+    /// Counts a replica no more that nothing reaches.
+    pub(super) fn handle_link_lost(&mut self, peer: NodeId) {
+        if let Some(index) = self.index_of(peer) {
+            self.forget(index);
+            self.peers[index].stage = Stage::Comparing;
+        }
+    }
+
     /// Counts a replica that the metadata says is certain again.
     pub(super) fn handle_certain(
         &mut self,
@@ -320,6 +328,12 @@ impl Leading {
     pub(super) fn live_followers(&self) -> impl Iterator<Item = NodeId> + '_ {
         let live = self.peers.iter().filter(|peer| peer.stage == Stage::Live);
         live.map(|peer| peer.node).filter(|node| *node != self.node)
+    }
+
+    /// The followers that were asked where they stand, and have not said.
+    pub(super) fn awaited(&self) -> impl Iterator<Item = NodeId> + '_ {
+        let comparing = self.peers.iter().filter(|peer| peer.stage == Stage::Comparing);
+        comparing.map(|peer| peer.node)
     }
 
     /// An entry of this leader as the message that live followers get.

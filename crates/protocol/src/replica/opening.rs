@@ -51,12 +51,22 @@ impl Opening {
             promised: BTreeMap::new(),
             stage: Stage::Sealing,
         };
-        let members = assignment.earlier.iter().chain([&assignment.configuration]);
-        let members: BTreeSet<_> = members.flat_map(|of| of.replicas.iter().copied()).collect();
-        for node in members.into_iter().filter(|node| *node != own) {
+        for node in others(assignment, own) {
             opening.ask(assignment.epoch, node, actions);
         }
         opening
+    }
+
+    /// The replicas whose answers are missing: promises, or what is copied.
+    pub(super) fn awaited(&self, assignment: &Assignment, own: NodeId) -> Vec<NodeId> {
+        match self.stage {
+            Stage::Sealing => {
+                let mut awaited = others(assignment, own);
+                awaited.retain(|node| !self.promised.contains_key(node));
+                awaited.into_iter().collect()
+            }
+            Stage::Locating { best } | Stage::Copying { best } => vec![best],
+        }
     }
 
     /// Asks a replica again whose link was taken anew: its disk may be another than the one that promised. What was to be copied from it
@@ -244,6 +254,13 @@ impl Opening {
             is_clean: unchanged && all_equal && tail == standing.next_offset,
         })
     }
+}
+
+/// The members of all configurations that count, without the leader itself.
+fn others(assignment: &Assignment, own: NodeId) -> BTreeSet<NodeId> {
+    let members = assignment.earlier.iter().chain([&assignment.configuration]);
+    let members = members.flat_map(|of| of.replicas.iter().copied());
+    members.filter(|node| *node != own).collect()
 }
 
 const NO_RANK: Epoch = super::NO_EPOCH;

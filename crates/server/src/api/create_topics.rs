@@ -27,8 +27,6 @@ use crate::core::Core;
 
 /// Leaves a count to the node.
 const DEFAULT_COUNT: i32 = -1;
-/// Replicas of a partition unless the client says otherwise.
-const DEFAULT_REPLICAS: i32 = 1;
 /// Topics whose configs one answer tells: they are a hundred times as long as what asks for a topic. Of the others it says that they
 /// are not told (KIP-525); `DescribeConfigs` tells them.
 const CONFIGS_TOLD_MAX: usize = 1_000;
@@ -121,10 +119,12 @@ fn wish(
     let (partition_count, replica_count) = match topic.assignments.as_slice() {
         [] => {
             let or_default = |count: i32, default: i32| if count == DEFAULT_COUNT { default } else { count };
-            let partition_count = or_default(topic.num_partitions, default_partitions);
             (
-                partition_count,
-                or_default(topic.replication_factor.into(), DEFAULT_REPLICAS),
+                or_default(topic.num_partitions, default_partitions),
+                or_default(
+                    topic.replication_factor.into(),
+                    metadata.default_replicas(&config),
+                ),
             )
         }
         assignments => assigned(metadata, topic, assignments)?,

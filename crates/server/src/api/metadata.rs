@@ -254,13 +254,14 @@ async fn create(
         return refused;
     }
     let partition_count = core.facts.config.topics.default_partitions;
+    let replica_count = core.with_metadata(|metadata| metadata.default_replicas(&[]));
     let wanted: Vec<NewTopic> = names
         .iter()
         .map(|name| NewTopic {
             id: fresh_topic_id(core.facts.random.bytes()),
             name: name.as_str().into(),
             partition_count,
-            replica_count: 1,
+            replica_count,
             config: Vec::new(),
         })
         .collect();

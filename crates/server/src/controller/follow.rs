@@ -21,6 +21,7 @@ use tokio::time::{sleep, timeout};
 
 use super::{ChangeError, Changed};
 use crate::core::Core;
+use crate::peers::Purpose;
 
 /// The longest that a node waits at its start for the metadata.
 const START: Duration = Duration::from_secs(60);
@@ -351,7 +352,7 @@ impl Core {
             number,
             commands: commands.iter().map(Command::encode).collect(),
         });
-        if !self.peers.send(controller, &message) {
+        if !self.peers.send(Purpose::Metadata, controller, &message) {
             following.proposals.borrow_mut().remove(&number);
             return Err(ForwardError::NoConnection);
         }

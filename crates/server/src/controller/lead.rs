@@ -18,6 +18,7 @@ use tokio::time::sleep;
 
 use super::{COMMANDS_AT_ONCE, ChangeError, Changed};
 use crate::core::{Core, METADATA_PARTITION};
+use crate::peers::Purpose;
 
 /// Bytes of entries in one message, but for the last entry.
 const ENTRIES_BYTES_MAX: usize = 1 << 20;
@@ -82,10 +83,10 @@ impl Core {
                 values,
                 are_last,
             });
-            while self.peers.queued_bytes(node) > UNTAKEN_BYTES_MAX {
+            while self.peers.queued_bytes(Purpose::Metadata, node) > UNTAKEN_BYTES_MAX {
                 sleep(PAUSE).await;
             }
-            self.peers.send(node, &message);
+            self.peers.send(Purpose::Metadata, node, &message);
             if are_last {
                 return Ok(end);
             }
@@ -105,7 +106,8 @@ impl Core {
             }
         });
         if let Ok(decision) = deciding.await {
-            self.peers.send(node, &Message::Decision(decision));
+            self.peers
+                .send(Purpose::Metadata, node, &Message::Decision(decision));
         }
     }
 

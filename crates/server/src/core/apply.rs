@@ -10,8 +10,9 @@ use platform::slices::Slices;
 use protocol::ApplyError;
 use protocol::groups::TopicChange;
 use protocol::leader::NodeId;
-use protocol::metadata::{Command, Metadata, Topic, TopicSettings};
+use protocol::metadata::{Command, Metadata, PartitionState, Topic, TopicSettings};
 use protocol::producers::ProducerId;
+use protocol::replica::Assignment;
 use record::{Epoch, PartitionId, TopicId};
 use shard::Shard;
 
@@ -40,6 +41,13 @@ impl Core {
         self.shards().for_each(Shard::start_background);
         self.open_coordinators();
         Ok(())
+    }
+
+    /// After [`Core::adopt`], once this start is committed: lets replicas into its epochs, and accepts appends.
+    pub(crate) async fn serve(&self) {
+        let mut slices = Slices::of_own(PARTITIONS_IN_ONE_TURN);
+        self.assign_replicas(&mut slices).await;
+        self.shards().for_each(|shard| shard.start_serving());
     }
 
     /// Applies committed commands, as every core does in the same order. One outcome for each: what is refused has changed
@@ -93,6 +101,7 @@ impl Core {
         }
         self.metadata.borrow_mut().clone_from(image);
         self.tell_next_producer_id();
+        self.assign_replicas(&mut slices).await;
         for topic in before.topics() {
             if image.topic(topic.id).is_some() {
                 self.configure_topic(topic.id, &mut slices).await;
@@ -120,7 +129,7 @@ impl Core {
         let (own, others) = self.sorted_partitions(topic, first_index);
         for id in own {
             let state = image.partition(id).expect("the image has the topic");
-            self.open_partition(id, state.epoch, settings)
+            self.open_partition(id, &state, settings)
                 .expect("a partition that nobody has opened contradicts nothing");
             slices.did(1).await;
         }
@@ -139,7 +148,7 @@ impl Core {
     ) {
         for id in self.own_partitions(known, 0) {
             let epoch = |metadata: &Metadata| metadata.partition(id).map(|state| state.epoch);
-            if epoch(before) != epoch(image) {
+            if epoch(before) != epoch(image) && !is_replicated(known) {
                 let state = image.partition(id).expect("the image has the topic");
                 self.open_epoch(id, state.epoch, state.leader);
             }
@@ -155,7 +164,10 @@ impl Core {
         let (deleted, forgotten) = self.partitions_deleted_by(command);
         self.metadata.borrow_mut().apply(command)?;
         match command {
-            Command::CreateTopic { .. } | Command::CreatePartitions { .. } => self.open_coordinators(),
+            Command::CreateTopic { id, .. } | Command::CreatePartitions { id, .. } => {
+                self.assign_topic(*id, slices).await;
+                self.open_coordinators();
+            }
             Command::DeleteTopic { .. } => {
                 self.delete_partitions(deleted, slices).await;
                 self.forget_partitions(forgotten, slices).await;
@@ -165,7 +177,10 @@ impl Core {
                 partition,
                 epoch,
                 leader,
-            } => self.open_epoch(*partition, *epoch, *leader),
+            } => match self.with_metadata(|metadata| metadata.assignment(*partition)) {
+                Some(assignment) => self.assign(*partition, assignment),
+                None => self.open_epoch(*partition, *epoch, *leader),
+            },
             Command::SetTopicConfig { id, .. } => self.configure_topic(*id, slices).await,
             Command::SetBrokerConfig { .. } => {
                 for (_, id) in self.all_topics().await {
@@ -173,8 +188,9 @@ impl Core {
                     slices.did(1).await;
                 }
             }
-            // A node is told of its own start before it serves.
-            Command::FormatCluster { .. } | Command::StartNode { .. } | Command::JoinNode { .. } => {}
+            // Epochs begin on every partition that the node leads. A node is told of its own start before it serves.
+            Command::StartNode { .. } => self.assign_replicas(slices).await,
+            Command::FormatCluster { .. } | Command::JoinNode { .. } => {}
         }
         Ok(())
     }
@@ -188,6 +204,41 @@ impl Core {
                 .open_epoch(id, epoch)
                 .expect("a partition that the image names is open in its shard");
         }
+    }
+
+    /// Tells the replicas here of the epochs that they are in by the metadata. Those that they know already change nothing.
+    pub(crate) async fn assign_replicas(&self, slices: &mut Slices) {
+        for (_, id) in self.all_topics().await {
+            self.assign_topic(id, slices).await;
+            slices.did(1).await;
+        }
+    }
+
+    async fn assign_topic(&self, id: TopicId, slices: &mut Slices) {
+        let own = self.with_metadata(|metadata| {
+            let replicated = metadata.topic(id).filter(|topic| is_replicated(topic));
+            replicated.map_or_else(Vec::new, |topic| self.own_partitions(topic, 0))
+        });
+        for id in own {
+            if let Some(assignment) = self.with_metadata(|metadata| metadata.assignment(id)) {
+                self.assign(id, assignment);
+            }
+            slices.did(1).await;
+        }
+    }
+
+    /// Tells a replica of its epoch, and has it be linked with the others, if it is here.
+    fn assign(&self, id: PartitionId, assignment: Assignment) {
+        let shard = self.facts.shard_of(id);
+        let replicas = &assignment.configuration.replicas;
+        let own = self.facts.node;
+        let Some(held) = self.shards.get(&shard).filter(|_| replicas.contains(&own)) else {
+            return;
+        };
+        self.wanted_links
+            .want(shard, replicas.iter().copied().filter(|node| *node != own));
+        held.assign(id, assignment)
+            .expect("a replica that the image names is open in its shard");
     }
 
     /// Has the shards accept the producer ids that may be handed out from now on.
@@ -266,7 +317,15 @@ impl Core {
         let settings = self.with_metadata(|metadata| topic_settings(metadata, topic));
         let (own, others) = self.sorted_partitions(topic, first_index);
         for id in own {
-            self.open_partition(id, Epoch(0), settings)
+            let state = PartitionState {
+                leader: self.facts.node,
+                epoch: Epoch(0),
+                replicas: topic
+                    .replicas(id.index)
+                    .expect("it is one of the topic's")
+                    .clone(),
+            };
+            self.open_partition(id, &state, settings)
                 .expect("a new partition contradicts nothing");
             slices.did(1).await;
         }
@@ -287,14 +346,29 @@ impl Core {
             let state = metadata
                 .partition(id)
                 .expect("a topic's partitions are in the metadata");
-            self.open_partition(id, state.epoch, settings)?;
+            self.open_partition(id, &state, settings)?;
         }
         Ok(())
     }
 
-    fn open_partition(&self, id: PartitionId, epoch: Epoch, settings: TopicSettings) -> Result<(), String> {
+    /// Opens a partition over what recovery found. A replica waits to be assigned: nothing may happen in an epoch that is not
+    /// committed.
+    fn open_partition(
+        &self,
+        id: PartitionId,
+        state: &PartitionState,
+        settings: TopicSettings,
+    ) -> Result<(), String> {
         let recovered = self.take_recovered(id);
         let shard = self.shard(self.facts.shard_of(id));
-        shard.open_partition(id, Some(epoch), settings, recovered.as_ref())
+        match state.replicas.len() {
+            1 => shard.open_partition(id, Some(state.epoch), settings, recovered.as_ref()),
+            _ => shard.open_replica(id, settings, recovered.as_ref()),
+        }
     }
+}
+
+/// Says whether several nodes hold each partition of a topic.
+fn is_replicated(topic: &Topic) -> bool {
+    topic.replicas(0).is_some_and(|replicas| replicas.len() > 1)
 }

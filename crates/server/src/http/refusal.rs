@@ -70,7 +70,10 @@ impl From<Unread> for Problem {
             Unread::Refused(ReadRefusal::UnknownPartition) => Problem::new(Kind::UnknownPartition, detail),
             Unread::Refused(ReadRefusal::Fault(_)) => Problem::new(Kind::StorageFault, detail),
             Unread::Refused(
-                ReadRefusal::NotLeader | ReadRefusal::FencedEpoch { .. } | ReadRefusal::UnknownEpoch { .. },
+                ReadRefusal::NotLeader
+                | ReadRefusal::NotOpen
+                | ReadRefusal::FencedEpoch { .. }
+                | ReadRefusal::UnknownEpoch { .. },
             ) => Problem::new(Kind::Unavailable, detail),
         }
     }

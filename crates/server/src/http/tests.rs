@@ -20,7 +20,7 @@ use platform::net::{Net, Tcp};
 use platform::random::Random;
 use platform::work::{Pool, Threads};
 use protocol::NodeId;
-use record::ClusterId;
+use record::{ClusterId, DirectoryId};
 use serde_json::Value;
 use tokio::sync::watch;
 
@@ -56,6 +56,9 @@ pub(super) fn app_with(
         change_log: Arc::default(),
         node: NodeId(1),
         cluster: ClusterId::default(),
+        directory: DirectoryId::default(),
+        incarnation: 0,
+        net: Arc::new(Tcp),
         config: Arc::new(config),
         clock: Arc::new(ManualClock::new(0)),
         last_ran_ms: None,

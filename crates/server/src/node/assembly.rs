@@ -22,6 +22,7 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 use super::{StartError, start_error};
 use crate::accept::accept_clients;
 use crate::config::{Config, HostPort};
+use crate::controller::replace_leaders;
 use crate::core::{Core, NodeFacts};
 use crate::core_death::{Deaths, death_notices};
 use crate::core_life::CoreLife;
@@ -321,6 +322,9 @@ impl Opening {
         if let Some(peer) = self.peer {
             let listener = peer.attach().map_err(|error| error.to_string())?;
             platform::turns::spawn(let_peers_in(core.clone(), listener));
+            if !core.is_following() {
+                platform::turns::spawn(replace_leaders(core.clone()));
+            }
         }
         platform::turns::spawn(watch.go_on());
         let refusal = core.shard(0).refuses().map(|refusal| refusal.to_string());
@@ -384,11 +388,7 @@ async fn follow(core: &Rc<Core>, start: Command) -> Result<(), String> {
     let image = Arc::new(core.follow_start(start).await?);
     on_every_core(core, move |core| core.adopt(&image)).await?;
     platform::turns::spawn(core.clone().follow());
-    on_every_core(core, |core| {
-        core.shards().for_each(|shard| shard.start_serving());
-        Ok(())
-    })
-    .await
+    serve_on_every_core(core).await
 }
 
 /// Commits a start, and has every core accept appends.
@@ -406,11 +406,17 @@ async fn journal_start(core: Rc<Core>, news: Vec<Command>) -> Result<(), String>
             core.keep_log_short();
         }
     });
-    on_every_core(&core, |core| {
-        core.shards().for_each(|shard| shard.start_serving());
-        Ok(())
-    })
-    .await
+    serve_on_every_core(&core).await
+}
+
+/// The start is committed: replicas may be in the epochs that it began, and appends are accepted.
+async fn serve_on_every_core(core: &Core) -> Result<(), String> {
+    let mailboxes = &core.facts.mailboxes;
+    for index in 0..mailboxes.cores() {
+        let served = mailboxes.call(index, |core| async move { core.serve().await });
+        served.await.map_err(|stopping| stopping.to_string())?;
+    }
+    Ok(())
 }
 
 async fn on_every_core(

@@ -1,4 +1,4 @@
-//! Connects to the node that has the metadata's log, again and again.
+//! Connects to other nodes, again and again.
 
 use std::io;
 use std::net::SocketAddr;
@@ -8,10 +8,12 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use platform::net::{Net, Stream};
+use protocol::leader::NodeId;
+use protocol::metadata::Address;
 use protocol::peer::{Admitted, Decoder, KnownNode, Message, Reason, admit};
 use tokio::time::{sleep, timeout};
 
-use super::METADATA_PAIR;
+use super::Purpose;
 use super::link::{BODY_BYTES_MAX, Conversation, Ended, converse, next_message, write_message};
 use crate::config::HostPort;
 use crate::core::Core;
@@ -31,7 +33,7 @@ pub(crate) async fn dial_controller(core: Rc<Core>) {
                 // On another thread, and one name at a time, however long it takes.
                 let name = address.clone();
                 let greeted = match core.facts.pool.run(move || resolved(&name)).await {
-                    Ok(addresses) => timeout(GREETING, greet(&core, &addresses)).await,
+                    Ok(addresses) => timeout(GREETING, greet(&core, &addresses, Purpose::Metadata)).await,
                     Err(error) => Ok(Err(error.into())),
                 };
                 let greeted = greeted.unwrap_or(Err(Ended::Silent));
@@ -76,13 +78,60 @@ pub(crate) async fn dial_controller(core: Rc<Core>) {
     }
 }
 
-async fn greet(core: &Rc<Core>, addresses: &[SocketAddr]) -> Result<Conversation, Ended> {
+/// Keeps a connection to another node for a shard, until the node drains. The metadata says where that is.
+pub(super) async fn dial_shard(core: Rc<Core>, shard: u16, node: NodeId) {
+    let purpose = Purpose::Shard(shard);
+    let dialing = async {
+        let (mut rest, mut failed) = (REST_MIN, None::<String>);
+        loop {
+            let address = core.with_metadata(|metadata| metadata.home(node)?.peer.clone());
+            let greeted = match address {
+                Some(address) => greet_at(&core, address, purpose).await,
+                None => Err(Ended::NoAddress),
+            };
+            match greeted {
+                Ok(conversation) if conversation.peer.node == node => {
+                    (rest, failed) = (REST_MIN, None);
+                    tracing::info!(node = node.0, %purpose, "connected to a node");
+                    let ended = converse(&core, conversation).await;
+                    tracing::warn!(node = node.0, %purpose, %ended, "the connection to a node has ended");
+                }
+                greeted => {
+                    let error = greeted.err().unwrap_or(Ended::OutOfPlace).to_string();
+                    if failed.as_ref() != Some(&error) {
+                        tracing::warn!(node = node.0, %purpose, error, "no connection to a node; it is tried again");
+                    }
+                    failed = Some(error);
+                }
+            }
+            sleep(rest).await;
+            rest = (2 * rest).min(REST_MAX);
+        }
+    };
+    tokio::select! {
+        biased;
+        () = core.until_draining() => {}
+        () = dialing => {}
+    }
+}
+
+async fn greet_at(core: &Rc<Core>, address: Address, purpose: Purpose) -> Result<Conversation, Ended> {
+    let name = HostPort {
+        host: address.host.to_string(),
+        port: address.port,
+    };
+    let addresses = core.facts.pool.run(move || resolved(&name)).await?;
+    let greeted = timeout(GREETING, greet(core, &addresses, purpose)).await;
+    greeted.unwrap_or(Err(Ended::Silent))
+}
+
+async fn greet(core: &Rc<Core>, addresses: &[SocketAddr], purpose: Purpose) -> Result<Conversation, Ended> {
     let stream = connect(&core.facts.net, addresses).await?;
     stream.set_nodelay()?;
     let (mut input, mut output) = stream.split();
     let image_offset = core.image_offset();
     let own = core.own(image_offset.unwrap_or_default());
-    write_message(&mut output, &Message::Hello(own.hello(METADATA_PAIR)).encode()).await?;
+    write_message(&mut output, &Message::Hello(own.hello(purpose.pair())).encode()).await?;
     let mut decoder = Decoder::new(BODY_BYTES_MAX);
     let mut received = BytesMut::new();
     let hello = match next_message(&mut input, &mut decoder, &mut received, GREETING).await? {
@@ -105,6 +154,7 @@ async fn greet(core: &Rc<Core>, addresses: &[SocketAddr]) -> Result<Conversation
         decoder,
         received,
         peer,
+        purpose,
     })
 }
 

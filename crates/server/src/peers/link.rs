@@ -5,15 +5,21 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use bytes::BytesMut;
-use platform::net::{ReadHalf, Stream, WriteHalf};
+use platform::net::{Detached, ReadHalf, Stream, WriteHalf};
+use platform::turns;
 use protocol::leader::NodeId;
-use protocol::peer::{Decoder, Encoded, Heartbeat, Hello, Message, MessageError, Refused};
-use record::Offset;
+use protocol::peer::{
+    BatchesError, Decoder, Encoded, Heartbeat, Hello, Message, MessageError, Proposal, Refused,
+    ReplicaMessage,
+};
+use record::{Offset, PartitionId};
+use shard::Letter;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::mpsc;
+use tokio::task::yield_now;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
-use super::Link;
+use super::{Link, Outgoing, Purpose};
 use crate::core::Core;
 
 /// The longest body of a message of another node.
@@ -21,8 +27,12 @@ pub(super) const BODY_BYTES_MAX: usize = 16 << 20;
 /// Read at a time.
 const READ_BYTES: usize = 64 << 10;
 const HEARTBEAT: Duration = Duration::from_millis(100);
+/// Proposals of a node that wait for their turn. It proposes nothing more before that.
+const PROPOSALS_MAX: usize = 64;
+/// Bytes of batches that may wait for room in a shard's journal.
+const DEFERRED_BYTES_MAX: usize = 16 << 20;
 /// A peer of which so long nothing is heard is taken for gone.
-pub(super) const SILENCE: Duration = Duration::from_secs(3);
+pub(super) const SILENCE: Duration = Duration::from_millis(700);
 
 /// The reason for which a connection has ended.
 #[derive(Debug, thiserror::Error)]
@@ -41,6 +51,12 @@ pub(super) enum Ended {
     OutOfPlace,
     #[error("another connection took its place, or it was cut off for taking nothing")]
     Replaced,
+    #[error("a batch of it cannot be taken: {0}")]
+    Batches(#[from] BatchesError),
+    #[error("the metadata has no address of it: it was started without --peer")]
+    NoAddress,
+    #[error("it sends more than the journal has room for; it begins anew")]
+    Crowded,
 }
 
 /// A connection whose other end is known.
@@ -50,6 +66,42 @@ pub(super) struct Conversation {
     /// What has arrived and was not read.
     pub(super) received: BytesMut,
     pub(super) peer: Hello,
+    pub(super) purpose: Purpose,
+}
+
+impl Conversation {
+    /// Makes it ready for another core.
+    pub(super) fn detach(self) -> io::Result<Moved> {
+        Ok(Moved {
+            stream: self.stream.detach()?,
+            decoder: self.decoder,
+            received: self.received,
+            peer: self.peer,
+            purpose: self.purpose,
+        })
+    }
+}
+
+/// A conversation on its way to another core.
+pub(super) struct Moved {
+    stream: Detached,
+    decoder: Decoder,
+    received: BytesMut,
+    peer: Hello,
+    purpose: Purpose,
+}
+
+impl Moved {
+    /// Goes on with it on the core that calls.
+    pub(super) fn attach(self) -> io::Result<Conversation> {
+        Ok(Conversation {
+            stream: self.stream.attach()?,
+            decoder: self.decoder,
+            received: self.received,
+            peer: self.peer,
+            purpose: self.purpose,
+        })
+    }
 }
 
 /// Serves a connection until it ends.
@@ -59,45 +111,114 @@ pub(super) async fn converse(core: &Rc<Core>, conversation: Conversation) -> End
         decoder,
         received,
         peer,
+        purpose,
     } = conversation;
     let node = peer.node;
-    let (link, to_write) = core.peers.take(node);
+    let (link, to_write) = core.peers.take(purpose, node);
     let (input, output) = stream.split();
-    if let Some(following) = &core.following {
-        following.handle_link(node);
-    }
+    core.handle_link(purpose, node);
+    let (proposed, proposals) = mpsc::channel(PROPOSALS_MAX);
+    let reader = Reader {
+        core,
+        node,
+        purpose,
+        proposed,
+    };
     let ended = tokio::select! {
         biased;
         () = link.end.notified() => Ended::Replaced,
-        ended = read(core, node, input, decoder, received) => ended,
+        ended = reader.read(input, decoder, received) => ended,
         ended = write(&link, output, to_write) => ended,
-        () = give_signs(core, node) => Ended::Closed,
-        () = core.feed(node, peer.image_offset) => Ended::Closed,
+        () = give_signs(core, purpose, node) => Ended::Closed,
+        () = core.feed(node, peer.image_offset), if purpose == Purpose::Metadata => Ended::Closed,
+        () = decide_all(core, node, proposals) => Ended::Closed,
     };
-    if core.peers.forget(node, &link)
-        && let Some(following) = &core.following
-    {
-        following.handle_link_lost();
+    if core.peers.forget(purpose, node, &link) {
+        core.handle_link_lost(purpose, node);
     }
     ended
 }
 
-async fn read(
-    core: &Rc<Core>,
+impl Core {
+    fn handle_link(&self, purpose: Purpose, node: NodeId) {
+        match (purpose, &self.following, &self.controller) {
+            (Purpose::Shard(shard), ..) => self.shard(shard.into()).handle_link(node),
+            (Purpose::Metadata, Some(following), _) => following.handle_link(node),
+            (Purpose::Metadata, None, Some(controller)) => controller.presence.handle_link(node),
+            (Purpose::Metadata, None, None) => unreachable!("the metadata's links are on core 0"),
+        }
+    }
+
+    fn handle_link_lost(&self, purpose: Purpose, node: NodeId) {
+        match (purpose, &self.following, &self.controller) {
+            (Purpose::Shard(shard), ..) => self.shard(shard.into()).handle_link_lost(node),
+            (Purpose::Metadata, Some(following), _) => following.handle_link_lost(),
+            (Purpose::Metadata, None, Some(controller)) => controller.presence.handle_link_lost(node),
+            (Purpose::Metadata, None, None) => unreachable!("the metadata's links are on core 0"),
+        }
+    }
+}
+
+/// The reading end of a connection.
+struct Reader<'a> {
+    core: &'a Rc<Core>,
     node: NodeId,
-    mut input: ReadHalf,
-    mut decoder: Decoder,
-    mut received: BytesMut,
-) -> Ended {
-    loop {
-        match next_message(&mut input, &mut decoder, &mut received, SILENCE).await {
-            Ok(message) => {
-                if let Err(ended) = hand_on(core, node, message).await {
-                    return ended;
+    purpose: Purpose,
+    proposed: mpsc::Sender<Proposal>,
+}
+
+impl Reader<'_> {
+    async fn read(&self, mut input: ReadHalf, mut decoder: Decoder, mut received: BytesMut) -> Ended {
+        loop {
+            let message = next_message(&mut input, &mut decoder, &mut received, SILENCE).await;
+            if let Err(ended) = message.and_then(|message| self.hand_on(message)) {
+                return ended;
+            }
+            if turns::is_spent() {
+                yield_now().await;
+            }
+        }
+    }
+
+    fn hand_on(&self, message: Message) -> Result<(), Ended> {
+        match (message, self.purpose) {
+            (Message::Heartbeat(_), _) => {}
+            (Message::Refused(refused), _) => return Err(Ended::Refused(refused)),
+            (Message::Entries(entries), Purpose::Metadata) => self.core.handle_entries(self.node, entries),
+            (Message::Proposal(proposal), Purpose::Metadata) => {
+                let taken = self.proposed.try_send(proposal);
+                taken.map_err(|_| Ended::OutOfPlace)?;
+            }
+            (Message::Decision(decision), Purpose::Metadata) => self.core.handle_decision(decision),
+            (Message::Replica { partition, message }, Purpose::Shard(shard)) => {
+                let shard = self.core.shard(shard.into());
+                shard.deliver(self.node, letter(partition, message)?);
+                if shard.deferred_bytes() > DEFERRED_BYTES_MAX {
+                    return Err(Ended::Crowded);
                 }
             }
-            Err(ended) => return ended,
+            _ => return Err(Ended::OutOfPlace),
         }
+        Ok(())
+    }
+}
+
+/// A replica's message as its shard takes it.
+fn letter(partition: PartitionId, message: ReplicaMessage) -> Result<Letter, Ended> {
+    let message = match message {
+        ReplicaMessage::Sworn(sworn) => shard::Message::Sworn(sworn),
+        ReplicaMessage::Prompt(prompt) => {
+            let (prompt, batches) = prompt.read_facts()?;
+            shard::Message::Prompt(prompt, vec![batches])
+        }
+    };
+    Ok(Letter::new(partition, message))
+}
+
+/// Decides about what a node proposes, one after the other.
+async fn decide_all(core: &Rc<Core>, node: NodeId, mut proposals: mpsc::Receiver<Proposal>) {
+    while let Some(proposal) = proposals.recv().await {
+        core.decide(node, proposal).await;
     }
 }
 
@@ -122,23 +243,8 @@ pub(super) async fn next_message(
     }
 }
 
-async fn hand_on(core: &Rc<Core>, node: NodeId, message: Message) -> Result<(), Ended> {
-    match message {
-        Message::Heartbeat(_) => {}
-        Message::Refused(refused) => return Err(Ended::Refused(refused)),
-        Message::Entries(entries) => core.handle_entries(node, entries),
-        // One at a time: what a node proposes further waits in its connection.
-        Message::Proposal(proposal) => core.decide(node, proposal).await,
-        Message::Decision(decision) => core.handle_decision(decision),
-        Message::Hello(_) | Message::Join(_) | Message::Joined(_) | Message::Replica { .. } => {
-            return Err(Ended::OutOfPlace);
-        }
-    }
-    Ok(())
-}
-
-async fn write(link: &Link, mut output: WriteHalf, mut to_write: mpsc::UnboundedReceiver<Encoded>) -> Ended {
-    while let Some(encoded) = to_write.recv().await {
+async fn write(link: &Link, mut output: WriteHalf, mut to_write: mpsc::UnboundedReceiver<Outgoing>) -> Ended {
+    while let Some((encoded, _room)) = to_write.recv().await {
         let written = write_message(&mut output, &encoded).await;
         if let Err(error) = written {
             return error.into();
@@ -155,7 +261,7 @@ pub(super) async fn write_message(output: &mut WriteHalf, encoded: &Encoded) -> 
     output.flush().await
 }
 
-async fn give_signs(core: &Rc<Core>, node: NodeId) {
+async fn give_signs(core: &Rc<Core>, purpose: Purpose, node: NodeId) {
     let mut ticks = interval(HEARTBEAT);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -163,7 +269,7 @@ async fn give_signs(core: &Rc<Core>, node: NodeId) {
         let heartbeat = Heartbeat {
             image_offset: core.image_offset().unwrap_or(Offset::ZERO),
         };
-        if !core.peers.send(node, &Message::Heartbeat(heartbeat)) {
+        if !core.peers.send(purpose, node, &Message::Heartbeat(heartbeat)) {
             return;
         }
     }

@@ -16,7 +16,7 @@ use protocol::peer::{
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-use super::METADATA_PAIR;
+use super::Purpose;
 use super::link::{BODY_BYTES_MAX, Conversation, Ended, converse, next_message, write_message};
 use crate::core::Core;
 
@@ -47,12 +47,7 @@ pub(crate) async fn let_peers_in(core: Rc<Core>, listener: Listener) {
                     let greeted = timeout(GREETING, greet(&core, stream)).await;
                     drop(seat);
                     match greeted {
-                        Ok(Ok(Some(conversation))) => {
-                            let node = conversation.peer.node.0;
-                            tracing::info!(node, %address, "a node has connected");
-                            let ended = converse(&core, conversation).await;
-                            tracing::info!(node, %ended, "a node's connection has ended");
-                        }
+                        Ok(Ok(Some(conversation))) => hand_over(&core, conversation),
                         Ok(Ok(None)) => {}
                         Ok(Err(error)) => {
                             tracing::warn!(%address, %error, "a connection of another node was closed")
@@ -71,6 +66,33 @@ pub(crate) async fn let_peers_in(core: Rc<Core>, listener: Listener) {
     }
 }
 
+/// Hands a connection to the core that it is for.
+fn hand_over(core: &Rc<Core>, conversation: Conversation) {
+    let owner = match conversation.purpose {
+        Purpose::Metadata => 0,
+        Purpose::Shard(shard) => core.facts.core_of(shard.into()),
+    };
+    let moved = match conversation.detach() {
+        Ok(moved) => moved,
+        Err(error) => return tracing::warn!(%error, "a node's connection was lost while it was accepted"),
+    };
+    core.facts.mailboxes.send(owner, move |core| {
+        let core = core.clone();
+        turns::spawn(async move {
+            let conversation = match moved.attach() {
+                Ok(conversation) => conversation,
+                Err(error) => {
+                    return tracing::warn!(%error, "a node's connection was lost while it was accepted");
+                }
+            };
+            let (node, purpose) = (conversation.peer.node.0, conversation.purpose);
+            tracing::info!(node, %purpose, "a node has connected");
+            let ended = converse(&core, conversation).await;
+            tracing::info!(node, %purpose, %ended, "a node's connection has ended");
+        });
+    });
+}
+
 /// Hears who it is. `None`: it has its answer, and the connection is over.
 async fn greet(core: &Rc<Core>, stream: Stream) -> Result<Option<Conversation>, Ended> {
     stream.set_nodelay()?;
@@ -80,13 +102,9 @@ async fn greet(core: &Rc<Core>, stream: Stream) -> Result<Option<Conversation>, 
     let first = next_message(&mut input, &mut decoder, &mut received, GREETING).await?;
     let answer = match first {
         Message::Hello(hello) => match let_in(core, &hello) {
-            Ok(admitted) => {
-                let pair = ShardPair {
-                    from: hello.pair.to,
-                    to: hello.pair.from,
-                };
+            Ok((admitted, purpose)) => {
                 let offset = core.image_offset().unwrap_or_default();
-                let own = core.own(offset).hello(pair);
+                let own = core.own(offset).hello(purpose.pair());
                 write_message(&mut output, &Message::Hello(own).encode()).await?;
                 decoder.handle_admitted();
                 return Ok(Some(Conversation {
@@ -94,6 +112,7 @@ async fn greet(core: &Rc<Core>, stream: Stream) -> Result<Option<Conversation>, 
                     decoder,
                     received,
                     peer: admitted.peer,
+                    purpose,
                 }));
             }
             Err(refused) => Message::Refused(refused),
@@ -111,15 +130,20 @@ async fn greet(core: &Rc<Core>, stream: Stream) -> Result<Option<Conversation>, 
     Ok(None)
 }
 
-fn let_in(core: &Core, hello: &Hello) -> Result<Admitted, Refused> {
+fn let_in(core: &Core, hello: &Hello) -> Result<(Admitted, Purpose), Refused> {
     let offset = core.image_offset().unwrap_or_default();
     let admitted = admit(&core.own(offset), core.known(hello.node).as_ref(), hello)?;
-    if hello.pair != METADATA_PAIR {
-        let text = format!(
-            "node {} wants shards to be connected, and only the metadata is: upgrade node {}",
-            hello.node, core.facts.node
-        );
-        return Err(Refused::new(Reason::Shards, text));
+    if hello.pair != ShardPair::METADATA {
+        return match hello.pair.from == hello.pair.to {
+            true => Ok((admitted, Purpose::Shard(hello.pair.to))),
+            false => {
+                let text = format!(
+                    "shard {} of node {} wants to be connected with shard {} of node {}: their shards' numbers must be the same",
+                    hello.pair.from, hello.node, hello.pair.to, core.facts.node
+                );
+                Err(Refused::new(Reason::Shards, text))
+            }
+        };
     }
     refuse_follower(core)?;
     if hello.image_offset > offset {
@@ -129,7 +153,7 @@ fn let_in(core: &Core, hello: &Hello) -> Result<Admitted, Refused> {
         );
         return Err(Refused::new(Reason::Joining, text));
     }
-    Ok(admitted)
+    Ok((admitted, Purpose::Metadata))
 }
 
 /// Only the node that has the metadata's log can give it to others.
@@ -161,6 +185,13 @@ async fn let_join(core: &Rc<Core>, join: Join) -> Result<Joined, Refused> {
         return Err(Refused::new(Reason::Versions, text));
     }
     let Join { wanted, home, .. } = join;
+    if usize::from(home.shards) != core.facts.shards {
+        let text = format!(
+            "the cluster's nodes have {} shards, and this one would have {}: start it with --set cores={0}",
+            core.facts.shards, home.shards,
+        );
+        return Err(Refused::new(Reason::Shards, text));
+    }
     let cluster = core.facts.cluster;
     // Its answer may have been lost.
     if let Some(node) = core.with_metadata(|metadata| metadata.joined_as(home.directory)) {

@@ -1,5 +1,6 @@
 //! Several nodes: one founds a cluster, others join it, follow its metadata and hold their part of the partitions.
 
+use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
@@ -116,7 +117,7 @@ fn partitions_go_round_the_nodes_and_each_is_served_by_its_leader() {
 }
 
 #[test]
-fn a_name_is_taken_for_every_node_and_replicas_are_not_promised() {
+fn a_name_is_taken_for_every_node_and_replicas_are_not_promised_beyond_reach() {
     let (founder, peers) = founder();
     let other = joined(&peers);
     let (mut one, mut two) = (founder.connect(), other.connect());
@@ -137,7 +138,7 @@ fn a_name_is_taken_for_every_node_and_replicas_are_not_promised() {
     let refused = two.call(5, &request).topics.remove(0);
     assert_eq!(refused.error_code, ErrorCode::InvalidReplicationFactor.code());
     let told = refused.error_message.expect("a sentence").to_string();
-    assert!(told.contains("1 replica"), "{told}");
+    assert!(told.contains("2 replicas") && told.contains("--peer"), "{told}");
 }
 
 #[test]
@@ -163,6 +164,107 @@ fn a_node_comes_back_with_its_records_and_in_a_later_epoch() {
     assert_eq!(epoch(&mut wire), Some(1));
     let mut wire = founder.connect();
     eventually("the founder hears of the start", || epoch(&mut wire) == Some(1));
+}
+
+/// A node that others reach, so that it can hold replicas with them.
+fn joined_in_reach(peers: &str) -> TestNode {
+    TestNode::start_with(&[("cluster.join", peers), ("peer.listen", "127.0.0.1:0")])
+}
+
+/// Appends a record at the partition's leader, among these wires by node id, as often as a client would try.
+fn append_at_leader(wires: &mut BTreeMap<i32, Wire>, index: i32, value: &str) {
+    eventually("the record is acknowledged", || {
+        wires.values_mut().any(|wire| {
+            wire.produce("orders", index, batch(&[(now_ms(), value)]))
+                .error_code
+                == 0
+        })
+    });
+}
+
+/// All values of a partition, at its leader.
+fn values_at_leader(wires: &mut BTreeMap<i32, Wire>, index: i32) -> Vec<String> {
+    let mut found = None;
+    eventually("the partition has a leader that serves", || {
+        let mut served =
+            wires
+                .values_mut()
+                .filter_map(|wire| match wire.fetch("orders", index, 0).error_code {
+                    0 => Some(wire.read_values("orders", index)),
+                    _ => None,
+                });
+        found = served.next();
+        found.is_some()
+    });
+    found.expect("it was found")
+}
+
+#[test]
+fn records_survive_the_loss_of_their_leader() {
+    let (founder, peers) = founder();
+    let (second, third) = (joined_in_reach(&peers), joined_in_reach(&peers));
+    let connect = |(id, node): (i32, &TestNode)| (id, node.connect());
+    let mut wires: BTreeMap<i32, Wire> = [(1, &founder), (2, &second), (3, &third)].map(connect).into();
+    assert_eq!(created(wires.get_mut(&1).expect("it is there"), "orders", 3), 0);
+    for index in 0..3 {
+        append_at_leader(&mut wires, index, "before");
+    }
+    wires.remove(&2);
+    let sets = [("cluster.join", &*peers), ("peer.listen", "127.0.0.1:0")];
+    let second = second.restart_with(&sets, |_| {
+        for index in 0..3 {
+            append_at_leader(&mut wires, index, "meanwhile");
+            assert_eq!(values_at_leader(&mut wires, index), ["before", "meanwhile"]);
+        }
+    });
+    // It takes the place of the third, which is away now.
+    wires.insert(2, second.connect());
+    wires.remove(&3);
+    let third = third.restart_with(&sets, |_| {
+        for index in 0..3 {
+            append_at_leader(&mut wires, index, "after");
+            assert_eq!(
+                values_at_leader(&mut wires, index),
+                ["before", "meanwhile", "after"]
+            );
+        }
+    });
+    drop((founder, second, third));
+}
+
+#[test]
+fn without_a_quorum_nothing_is_acknowledged() {
+    let (founder, peers) = founder();
+    let (second, third) = (joined_in_reach(&peers), joined_in_reach(&peers));
+    let mut wire = founder.connect();
+    assert_eq!(created(&mut wire, "orders", 1), 0);
+    eventually("it is acknowledged", || {
+        wire.produce("orders", 0, batch(&[(now_ms(), "one")])).error_code == 0
+    });
+    let sets = [("cluster.join", &*peers), ("peer.listen", "127.0.0.1:0")];
+    let mut third = Some(third);
+    let second = second.restart_with(&sets, |_| {
+        eventually("one follower is enough", || {
+            wire.produce("orders", 0, batch(&[(now_ms(), "two")])).error_code == 0
+        });
+        drop(third.take());
+        eventually("none is not", || {
+            let code = wire
+                .produce("orders", 0, batch(&[(now_ms(), "never")]))
+                .error_code;
+            code == ErrorCode::NotEnoughReplicas.code()
+        });
+    });
+    // It brings itself to the leader's log, and then it counts.
+    eventually("a follower is back", || {
+        wire.produce("orders", 0, batch(&[(now_ms(), "three")]))
+            .error_code
+            == 0
+    });
+    let values = wire.read_values("orders", 0);
+    assert_eq!((&*values[0], &*values[1]), ("one", "two"));
+    assert_eq!(values.last().map(String::as_str), Some("three"));
+    drop((founder, second));
 }
 
 /// An id that one node has handed out is good at every other one, at once.

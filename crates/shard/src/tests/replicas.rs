@@ -672,7 +672,7 @@ impl Link {
             }
             ReplicaMessage::Sworn(sworn) => Message::Sworn(sworn),
         };
-        Letter { partition, message }
+        Letter::new(partition, message)
     }
 }
 

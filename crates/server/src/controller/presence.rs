@@ -1,0 +1,146 @@
+//! On the node that has the metadata's log: sees which other nodes are there, and gives the partitions of those that are not to others.
+//!
+//! A node is there while it has a connection for the metadata. One that is not may be at work all the same, stopped for a moment or cut
+//! off: what it acknowledges must not depend on what is believed here. The epoch that is opened for another leader sees to that, for
+//! no replica that has promised it listens to an earlier one (`protocol::replica`).
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+use std::time::Duration;
+
+use platform::slices::Slices;
+use protocol::leader::NodeId;
+use protocol::metadata::{Metadata, Plans};
+use record::PartitionId;
+use tokio::time::{Instant, sleep};
+
+use crate::core::Core;
+
+/// Between two looks at who is there.
+const LOOK: Duration = Duration::from_millis(50);
+/// A node that has had no connection for so long is away. Links that are lost are mostly taken anew before.
+const PATIENCE: Duration = Duration::from_millis(200);
+/// After this node's own start others need a while to find it.
+const PATIENCE_AT_START: Duration = Duration::from_secs(3);
+/// While a node is away, its partitions are looked at again after so long: another replica may be there by then.
+const AGAIN: Duration = Duration::from_secs(1);
+/// Topics that are looked through before others have their turn; they may have many partitions.
+const TOPICS_IN_ONE_TURN: usize = 100;
+
+/// Who is there.
+#[derive(Default)]
+pub(crate) struct Presence {
+    here: RefCell<BTreeSet<NodeId>>,
+    gone: RefCell<BTreeMap<NodeId, Instant>>,
+}
+
+impl Presence {
+    /// Takes note of a connection for the metadata.
+    pub(crate) fn handle_link(&self, node: NodeId) {
+        self.here.borrow_mut().insert(node);
+    }
+
+    /// Takes note that there is none any more.
+    pub(crate) fn handle_link_lost(&self, node: NodeId) {
+        self.here.borrow_mut().remove(&node);
+        self.gone.borrow_mut().insert(node, Instant::now());
+    }
+
+    fn is_away(&self, node: NodeId, started: Instant) -> bool {
+        let gone = self.gone.borrow().get(&node).copied();
+        let until = gone.map_or(started + PATIENCE_AT_START, |gone| gone + PATIENCE);
+        !self.here.borrow().contains(&node) && until <= Instant::now()
+    }
+}
+
+/// Gives the partitions of nodes that are away to other leaders, until the node drains.
+pub(crate) async fn replace_leaders(core: Rc<Core>) {
+    tokio::select! {
+        biased;
+        () = core.until_draining() => {}
+        () = watch(&core) => {}
+    }
+}
+
+async fn watch(core: &Rc<Core>) {
+    let started = Instant::now();
+    let (mut known, mut looked) = (BTreeSet::new(), started);
+    loop {
+        sleep(LOOK).await;
+        let away = core.away_nodes(started);
+        let is_time = away != known || looked.elapsed() >= AGAIN;
+        if !away.is_empty() && is_time {
+            looked = Instant::now();
+            core.replace_leaders_of(&away).await;
+        }
+        known = away;
+    }
+}
+
+impl Core {
+    fn away_nodes(&self, started: Instant) -> BTreeSet<NodeId> {
+        let controller = self.controller.as_ref().expect("core 0 watches the nodes");
+        self.with_metadata(|metadata| {
+            let others = metadata.nodes().map(|(node, _)| node);
+            let others = others.filter(|node| *node != self.facts.node);
+            others
+                .filter(|node| controller.presence.is_away(*node, started))
+                .collect()
+        })
+    }
+
+    async fn replace_leaders_of(self: &Rc<Core>, away: &BTreeSet<NodeId>) {
+        let replaced = self.replaceable(away).await;
+        if replaced.is_empty() {
+            return;
+        }
+        let partitions = replaced.len();
+        let plan = |metadata: &Metadata, (id, leader): (PartitionId, NodeId), _: &mut Plans| {
+            metadata.plan_epoch(id, leader)
+        };
+        let changed = self
+            .change_all(None, None, replaced, plan)
+            .await
+            .unwrap_or_default();
+        let failed = changed.into_iter().filter_map(Result::err);
+        let (mut count, mut last) = (0, None);
+        for error in failed {
+            (count, last) = (count + 1, Some(error));
+        }
+        let away = away
+            .iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>()
+            .join(", ");
+        match last {
+            None => tracing::warn!(
+                away,
+                partitions,
+                "nodes are away: their partitions have other leaders now"
+            ),
+            Some(error) => {
+                tracing::warn!(away, partitions, failed = count, %error, "nodes are away, and some partitions could not be given to others");
+            }
+        }
+    }
+
+    /// The partitions that nodes lead which are away, each with the first of its replicas that is there.
+    async fn replaceable(&self, away: &BTreeSet<NodeId>) -> Vec<(PartitionId, NodeId)> {
+        let mut replaced = Vec::new();
+        let mut slices = Slices::of_own(TOPICS_IN_ONE_TURN);
+        for (_, id) in self.all_topics().await {
+            self.with_metadata(|metadata| {
+                let Some(topic) = metadata.topic(id) else { return };
+                for (index, state) in (0..).zip(metadata.partitions(topic)) {
+                    let there = state.replicas.iter().find(|node| !away.contains(node));
+                    if let Some(leader) = there.filter(|_| away.contains(&state.leader)) {
+                        replaced.push((PartitionId { topic: id, index }, *leader));
+                    }
+                }
+            });
+            slices.did(1).await;
+        }
+        replaced
+    }
+}
