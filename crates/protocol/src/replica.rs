@@ -336,6 +336,22 @@ impl Replica {
         }
     }
 
+    /// The partition's first replica, where this one leads an open epoch in its place and it holds all that is committed.
+    #[must_use]
+    pub fn preferred(&self) -> Option<NodeId> {
+        let first = *self.assignment.as_ref()?.configuration.replicas.first()?;
+        let leading = self.leading().filter(|_| self.is_open() && first != self.node)?;
+        leading.holds_committed(first).then_some(first)
+    }
+
+    /// The first follower that could lead in this leader's place at once.
+    #[must_use]
+    pub fn successor(&self) -> Option<NodeId> {
+        let leading = self.leading()?;
+        let mut live = leading.live_followers();
+        live.find(|node| leading.holds_committed(*node))
+    }
+
     /// The followers that get every entry of this leader as it is persisted.
     pub fn live_followers(&self) -> impl Iterator<Item = NodeId> + '_ {
         self.leading().into_iter().flat_map(Leading::live_followers)

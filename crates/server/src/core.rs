@@ -292,6 +292,11 @@ impl Core {
     }
 
     async fn drain_to_the_end(&self) -> bool {
+        self.hand_over_all().await;
+        if let Some(following) = &self.following {
+            // Whoever asked for a change does not wait for it any more.
+            following.give_up_waiting();
+        }
         let cut_off = self.counters.connections_cut_off.get();
         while self.counters.connections.get() > 0 {
             tokio::time::sleep(DRAIN_POLL).await;

@@ -29,6 +29,8 @@ pub(super) const MEMORY_GATHERED_BYTES_MAX: usize = 1 << 20;
 /// A flush of at most this size may run on the core, as long as flushes usually take at most this long: a core that
 /// blocks makes its clients wait, and saves them two hand-overs between threads.
 const CORE_FLUSH_BYTES_MAX: usize = 128 << 10;
+/// Turns of the core's tasks in which letters reach their connections: one for whoever carries them, one for whoever writes.
+const TURNS_OF_LETTERS: usize = 2;
 /// See `CORE_FLUSH_BYTES_MAX`.
 pub(super) const CORE_FLUSH_TIME_MAX: Duration = Duration::from_micros(300);
 
@@ -97,7 +99,12 @@ impl Shard {
                 // None once the journal is dead: what is staged is never flushed.
                 let next = self.store.borrow_mut().next_flush();
                 let Some(flush) = next else { break };
-                self.send_unsent();
+                if self.send_unsent() {
+                    // They leave before a flush keeps this core busy: followers flush meanwhile.
+                    for _ in 0..TURNS_OF_LETTERS {
+                        yield_now().await;
+                    }
+                }
                 let (flush, result) = self.run_flush(flush, awaited).await;
                 self.apply_flush(flush, result);
                 if turns::is_spent() {

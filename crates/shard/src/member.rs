@@ -78,6 +78,11 @@ pub enum Report {
         /// The replica.
         replica: NodeId,
     },
+    /// The partition's first replica, in whose place this one leads, is as far as this one, and could lead again.
+    Preferred {
+        /// The replica.
+        replica: NodeId,
+    },
 }
 
 impl Member {

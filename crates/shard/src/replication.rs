@@ -6,8 +6,12 @@
 //! goes out with the flush that holds it, before that is run. A sworn message leaves only when everything that was staged before it is
 //! durable: nothing here may send one earlier.
 
+mod looks;
+mod shipping;
+mod words;
+
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::mem::take;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -15,26 +19,23 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use planted::{Bug, planted};
-use platform::slices::Slices;
 use platform::turns;
-use protocol::history::BatchFacts;
 use protocol::leader::{Action as LeaderAction, NodeId};
 use protocol::metadata::TopicSettings;
 use protocol::replica::room::UncommittedRoom;
 use protocol::replica::{Assignment, NO_EPOCH, Persist, Prompt, Replica, Stored, Sworn};
 use protocol::{Found, History, Vows};
 use record::{Offset, PartitionId};
-use storage::{BatchBytes, RETRY_AFTER, Read, RecoveredPartition, Reserve, StageError};
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use storage::{BatchBytes, Read, RecoveredPartition, Reserve, StageError};
+use tokio::sync::{Notify, Semaphore};
 use tokio::time::sleep;
 
-use super::member::{AtHand, Member, Report, Shipment, Step, split};
-use super::{
-    AppendRefusal, LOOKED_AFTER_IN_ONE_TURN, NotLed, Partition, ReadRefusal, Role, Shard, partition,
-};
+use words::{Deferred, Word};
+pub use words::{Letter, Message};
 
-/// Between two looks at replicas that wait for an answer: what is awaited at both is asked for again.
-const AWAITED_CHECK: Duration = Duration::from_millis(500);
+use super::member::{AtHand, Member, Report, Shipment, Step, split};
+use super::{AppendRefusal, NotLed, Partition, Role, Shard, partition};
+
 /// Letters that wait for their partition: the metadata that makes it may come a moment later here.
 const EARLY_LETTERS_MAX: usize = 1_000;
 /// Bytes of batches on their way to replicas that lack them, of all partitions of a shard.
@@ -45,67 +46,8 @@ const TAIL_DELAY: Duration = Duration::from_millis(5);
 const UNCOMMITTED_PART: u64 = 4;
 /// One partition may hold so many bytes.
 const UNCOMMITTED_BYTES_MAX: u64 = 8 << 20;
-/// Read at a time for a replica that lacks batches.
-const SHIPMENT_BYTES: usize = 1 << 20;
 /// The most entries without a batch that a word leads to: a promise, a cut or an accept, a trim.
 const BARE_ENTRIES_MAX: usize = 3;
-
-/// A message from a replica of a partition to another one.
-#[derive(Debug, Clone)]
-pub struct Letter {
-    /// The partition.
-    pub partition: PartitionId,
-    /// The message.
-    pub message: Message,
-    /// Room that it takes until it is dropped, of one that hands over what a replica lacks.
-    pub room: Option<Arc<OwnedSemaphorePermit>>,
-}
-
-impl Letter {
-    /// A letter that takes no room of others.
-    pub fn new(partition: PartitionId, message: Message) -> Letter {
-        Letter {
-            partition,
-            message,
-            room: None,
-        }
-    }
-}
-
-/// Its content.
-#[derive(Debug, Clone)]
-pub enum Message {
-    /// A message that claims nothing of its sender's disk; of an append, with the bytes of the batches. Whoever delivers it has
-    /// checked these, and that the facts are those of their headers.
-    Prompt(Prompt, Vec<Bytes>),
-    /// A message whose sender has made durable what it claims.
-    Sworn(Sworn),
-}
-
-/// Something that a replica is told.
-#[derive(Debug, Clone)]
-enum Word {
-    Assign(Assignment),
-    Doubt(NodeId),
-    Certain(NodeId),
-    Link(NodeId),
-    LinkLost(NodeId),
-    Message(NodeId, Message),
-}
-
-impl Word {
-    /// Says that it leads to no entry and is true whenever it is told. It makes room.
-    fn is_commit(&self) -> bool {
-        matches!(self, Word::Message(_, Message::Prompt(Prompt::Commit { .. }, _)))
-    }
-
-    fn batch_bytes(&self) -> usize {
-        match self {
-            Word::Message(_, Message::Prompt(_, batches)) => batches.iter().map(Bytes::len).sum(),
-            _ => 0,
-        }
-    }
-}
 
 /// Letters, and work that is left for later, of all replicas of a shard.
 pub(super) struct Replication {
@@ -191,58 +133,6 @@ impl Replication {
     }
 }
 
-/// Words that wait, in the order in which they came for each partition.
-#[derive(Default)]
-struct Deferred {
-    words: BTreeMap<PartitionId, VecDeque<Word>>,
-    /// Those of their batches.
-    bytes: usize,
-}
-
-impl Deferred {
-    fn has(&self, id: PartitionId) -> bool {
-        self.words.contains_key(&id)
-    }
-
-    fn push_back(&mut self, id: PartitionId, word: Word) {
-        self.bytes += word.batch_bytes();
-        self.words.entry(id).or_default().push_back(word);
-    }
-
-    fn push_front(&mut self, id: PartitionId, word: Word) {
-        self.bytes += word.batch_bytes();
-        self.words.entry(id).or_default().push_front(word);
-    }
-
-    /// Takes the first word. The partition keeps its place until [`Deferred::tidy`].
-    fn pop(&mut self, id: PartitionId) -> Option<Word> {
-        let word = self.words.get_mut(&id)?.pop_front()?;
-        self.bytes -= word.batch_bytes();
-        Some(word)
-    }
-
-    fn tidy(&mut self, id: PartitionId) {
-        if self.words.get(&id).is_some_and(VecDeque::is_empty) {
-            self.words.remove(&id);
-        }
-    }
-
-    fn forget(&mut self, id: PartitionId) {
-        let words = self.words.remove(&id).unwrap_or_default();
-        self.bytes -= words.iter().map(Word::batch_bytes).sum::<usize>();
-    }
-
-    /// Drops what a node has sent.
-    fn drop_of(&mut self, peer: NodeId) {
-        let is_of_peer = |word: &Word| matches!(word, Word::Message(from, _) if *from == peer);
-        for words in self.words.values_mut() {
-            words.retain(|word| !is_of_peer(word));
-        }
-        let left = self.words.values().flatten();
-        self.bytes = left.map(Word::batch_bytes).sum();
-    }
-}
-
 impl Shard {
     /// Opens a partition that other nodes hold too: the replica that was recovered, or an empty one. It follows, and is in doubt,
     /// until it is assigned.
@@ -280,6 +170,7 @@ impl Shard {
         turns::spawn(self.clone().ship_for_ever());
         turns::spawn(self.clone().tell_tails());
         turns::spawn(self.clone().ask_again());
+        turns::spawn(self.clone().look_for_preferred());
     }
 
     /// Takes the metadata's word of a new epoch of a partition.
@@ -686,9 +577,10 @@ impl Shard {
     }
 
     /// Sends live followers the entries of their leaders, all of which are in frames that are flushed now or next.
-    pub(super) fn send_unsent(&self) {
+    /// Says whether there were any.
+    pub(super) fn send_unsent(&self) -> bool {
         if self.replication.unsent.borrow().is_empty() {
-            return;
+            return false;
         }
         let unsent = take(&mut *self.replication.unsent.borrow_mut());
         let mut partitions = self.partitions.borrow_mut();
@@ -707,6 +599,7 @@ impl Shard {
                 }
             }
         }
+        true
     }
 
     /// The bytes of an append that is not flushed yet; none if some of it was given up.
@@ -746,118 +639,11 @@ impl Shard {
         }
     }
 
-    /// Asks again where an answer does not come: a letter to a partition that was not there yet may have been dropped.
-    async fn ask_again(self: Rc<Self>) {
-        loop {
-            sleep(AWAITED_CHECK).await;
-            if self.replication.linked.borrow().is_empty() {
-                continue;
-            }
-            let mut awaited = BTreeSet::new();
-            let mut slices = Slices::of_own(LOOKED_AFTER_IN_ONE_TURN);
-            for id in self.replica_ids() {
-                awaited.extend(self.awaited_of(id));
-                slices.did(1).await;
-            }
-            let before = self.replication.awaited.replace(awaited.clone());
-            for (id, node, _) in before.intersection(&awaited) {
-                // It may be gone.
-                let _ = self.hear(*id, Word::Link(*node));
-                slices.did(1).await;
-            }
-        }
-    }
-
-    fn awaited_of(&self, id: PartitionId) -> Vec<(PartitionId, NodeId, Offset)> {
-        let (partitions, linked) = (self.partitions.borrow(), self.replication.linked.borrow());
-        let Some(Role::Member(member)) = partitions.get(&id).map(|partition| &partition.role) else {
-            return Vec::new();
-        };
-        let awaited = member.replica.awaited().into_iter();
-        let awaited = awaited.filter(|(node, _)| linked.contains(node));
-        awaited.map(|(node, at)| (id, node, at)).collect()
-    }
-
     fn send_tail(&self, id: PartitionId, member: &Member, to: NodeId) {
         if let Some(leader) = member.replica.leader() {
             let (epoch, tail) = (leader.epoch(), leader.tail());
             let prompt = Prompt::Commit { epoch, tail };
             self.send(to, id, Message::Prompt(prompt, Vec::new()));
-        }
-    }
-
-    fn ship_later(&self, id: PartitionId, shipment: Shipment) {
-        let before = self.store.borrow().staged_before();
-        let mut shipments = self.replication.shipments.borrow_mut();
-        shipments.push_back((before, id, shipment));
-        self.replication.ships.notify_one();
-    }
-
-    /// Sends replicas the batches that they lack, one piece after the other.
-    async fn ship_for_ever(self: Rc<Self>) {
-        loop {
-            let next = self.replication.shipments.borrow_mut().pop_front();
-            let Some((before, id, shipment)) = next else {
-                self.replication.ships.notified().await;
-                continue;
-            };
-            if self.until_flushed(before).await.is_err() {
-                return;
-            }
-            if let Err(error) = self.ship(id, &shipment).await {
-                tracing::warn!(partition = %id, to = shipment.to.0, %error, "a replica could not be sent what it lacks");
-                sleep(RETRY_AFTER).await;
-                // It may be gone.
-                let _ = self.hear(id, Word::Link(shipment.to));
-            }
-        }
-    }
-
-    async fn ship(self: &Rc<Self>, id: PartitionId, shipment: &Shipment) -> Result<(), ReadRefusal> {
-        let (first, until) = (shipment.first, shipment.next_offset);
-        let room = self.replication.shipped.clone();
-        let room = room.acquire_many_owned(SHIPMENT_BYTES as u32).await;
-        let room = room.expect("nobody closes it");
-        let found = self.read_batches(id, first, until, SHIPMENT_BYTES).await;
-        let bytes = match found {
-            Err(ReadRefusal::UnknownPartition) => return Ok(()),
-            // The beginning was given up meanwhile: the two compare again.
-            Err(ReadRefusal::OutOfRange { .. }) => Vec::new(),
-            found => found?,
-        };
-        let batches = bytes
-            .iter()
-            .flat_map(|bytes| record::batches(bytes).map_while(Result::ok));
-        let batches: Vec<_> = batches.map(|(header, _)| BatchFacts::of(&header)).collect();
-        let end = batches.last().map_or(first, BatchFacts::next_offset);
-        if !batches.is_empty() {
-            let prompt = Prompt::Append {
-                epoch: shipment.epoch,
-                writer_before: shipment.writer_before,
-                batches,
-            };
-            let mut letter = Letter::new(id, Message::Prompt(prompt, bytes));
-            letter.room = Some(Arc::new(room));
-            self.send_letter(shipment.to, letter);
-        }
-        self.shipped(id, shipment, end);
-        Ok(())
-    }
-
-    /// Goes on with a replica that was sent something in the epoch that is led here still.
-    fn shipped(&self, id: PartitionId, shipment: &Shipment, end: Offset) {
-        let mut partitions = self.partitions.borrow_mut();
-        let Some(partition) = partitions.get_mut(&id) else {
-            return;
-        };
-        if let Role::Member(member) = &mut partition.role
-            && member.led_epoch() == Some(shipment.epoch)
-            && !member.is_given_up()
-        {
-            // It can lay out what is committed, and has room for more.
-            self.send_tail(id, member, shipment.to);
-            member.replica.handle_shipped(shipment.to, end);
-            self.carry_out(id, partition, AtHand::Received(VecDeque::new()));
         }
     }
 

@@ -330,6 +330,15 @@ impl Leading {
         live.map(|peer| peer.node).filter(|node| *node != self.node)
     }
 
+    /// Says whether a live follower counts, and holds all that is committed.
+    pub(super) fn holds_committed(&self, node: NodeId) -> bool {
+        let peer = self.index_of(node).map(|index| &self.peers[index]);
+        peer.is_some_and(|peer| {
+            let reaches = peer.durable.is_some_and(|durable| durable >= self.leader.tail());
+            peer.counts() && peer.stage == Stage::Live && reaches
+        })
+    }
+
     /// The followers that were asked where they stand, and have not said.
     pub(super) fn awaited(&self) -> impl Iterator<Item = NodeId> + '_ {
         let comparing = self.peers.iter().filter(|peer| peer.stage == Stage::Comparing);

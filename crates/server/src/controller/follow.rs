@@ -87,6 +87,11 @@ impl Following {
     /// Whoever waits for a decision of this node waits no more.
     pub(crate) fn handle_link_lost(&self) {
         self.controller.set(None);
+        self.give_up_waiting();
+    }
+
+    /// What was proposed may be made all the same.
+    pub(crate) fn give_up_waiting(&self) {
         self.proposals.borrow_mut().clear();
     }
 

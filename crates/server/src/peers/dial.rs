@@ -24,94 +24,76 @@ const GREETING: Duration = Duration::from_secs(5);
 const REST_MIN: Duration = Duration::from_millis(50);
 const REST_MAX: Duration = Duration::from_secs(1);
 
-/// Keeps a connection to the controller, which is at one of the addresses to join, until the node drains.
+/// Keeps a connection to the controller, which is at one of the addresses to join, as long as the core lives.
 pub(crate) async fn dial_controller(core: Rc<Core>) {
-    let dialing = async {
-        let (mut rest, mut failed) = (REST_MIN, None::<String>);
-        loop {
-            for address in &core.facts.config.cluster.join {
-                // On another thread, and one name at a time, however long it takes.
-                let name = address.clone();
-                let greeted = match core.facts.pool.run(move || resolved(&name)).await {
-                    Ok(addresses) => timeout(GREETING, greet(&core, &addresses, Purpose::Metadata)).await,
-                    Err(error) => Ok(Err(error.into())),
-                };
-                let greeted = greeted.unwrap_or(Err(Ended::Silent));
-                match greeted {
-                    Ok(conversation) => {
-                        (rest, failed) = (REST_MIN, None);
-                        let node = conversation.peer.node.0;
-                        tracing::info!(node, %address, "connected to a node");
-                        let ended = converse(&core, conversation).await;
-                        tracing::warn!(node, %ended, "the connection to a node has ended");
-                    }
-                    Err(Ended::Refused(refused)) if refused.reason() == Reason::Incarnation => {
-                        // What it would go on to serve is another process's.
-                        tracing::error!(%refused, "a later start of this node is known, and this one ends");
-                        return core.lost.notify_one();
-                    }
-                    Err(error) => {
-                        let error = error.to_string();
-                        match failed.as_ref() == Some(&error) {
-                            // It was said already.
-                            true => tracing::debug!(%address, error, "no connection to a node"),
-                            false => {
-                                tracing::warn!(%address, error, "no connection to a node; it is tried again")
-                            }
-                        }
-                        failed = Some(error);
-                    }
-                }
-            }
-            sleep(rest).await;
-            rest = (2 * rest).min(REST_MAX);
-        }
-    };
-    tokio::select! {
-        biased;
-        () = core.until_draining() => {}
-        () = dialing => {}
-    }
-    // Nobody answers any more.
-    if let Some(following) = &core.following {
-        following.handle_link_lost();
-    }
-}
-
-/// Keeps a connection to another node for a shard, until the node drains. The metadata says where that is.
-pub(super) async fn dial_shard(core: Rc<Core>, shard: u16, node: NodeId) {
-    let purpose = Purpose::Shard(shard);
-    let dialing = async {
-        let (mut rest, mut failed) = (REST_MIN, None::<String>);
-        loop {
-            let address = core.with_metadata(|metadata| metadata.home(node)?.peer.clone());
-            let greeted = match address {
-                Some(address) => greet_at(&core, address, purpose).await,
-                None => Err(Ended::NoAddress),
+    let (mut rest, mut failed) = (REST_MIN, None::<String>);
+    loop {
+        for address in &core.facts.config.cluster.join {
+            // On another thread, and one name at a time, however long it takes.
+            let name = address.clone();
+            let greeted = match core.facts.pool.run(move || resolved(&name)).await {
+                Ok(addresses) => timeout(GREETING, greet(&core, &addresses, Purpose::Metadata)).await,
+                Err(error) => Ok(Err(error.into())),
             };
+            let greeted = greeted.unwrap_or(Err(Ended::Silent));
             match greeted {
-                Ok(conversation) if conversation.peer.node == node => {
+                Ok(conversation) => {
                     (rest, failed) = (REST_MIN, None);
-                    tracing::info!(node = node.0, %purpose, "connected to a node");
+                    let node = conversation.peer.node.0;
+                    tracing::info!(node, %address, "connected to a node");
                     let ended = converse(&core, conversation).await;
-                    tracing::warn!(node = node.0, %purpose, %ended, "the connection to a node has ended");
+                    tracing::warn!(node, %ended, "the connection to a node has ended");
                 }
-                greeted => {
-                    let error = greeted.err().unwrap_or(Ended::OutOfPlace).to_string();
-                    if failed.as_ref() != Some(&error) {
-                        tracing::warn!(node = node.0, %purpose, error, "no connection to a node; it is tried again");
+                Err(Ended::Refused(refused)) if refused.reason() == Reason::Incarnation => {
+                    // What it would go on to serve is another process's.
+                    tracing::error!(%refused, "a later start of this node is known, and this one ends");
+                    return core.lost.notify_one();
+                }
+                Err(error) => {
+                    let error = error.to_string();
+                    match failed.as_ref() == Some(&error) {
+                        // It was said already.
+                        true => tracing::debug!(%address, error, "no connection to a node"),
+                        false => {
+                            tracing::warn!(%address, error, "no connection to a node; it is tried again")
+                        }
                     }
                     failed = Some(error);
                 }
             }
-            sleep(rest).await;
-            rest = (2 * rest).min(REST_MAX);
         }
-    };
-    tokio::select! {
-        biased;
-        () = core.until_draining() => {}
-        () = dialing => {}
+        sleep(rest).await;
+        rest = (2 * rest).min(REST_MAX);
+    }
+}
+
+/// Keeps a connection to another node for a shard, as long as the core lives. The metadata says where that is.
+pub(super) async fn dial_shard(core: Rc<Core>, shard: u16, node: NodeId) {
+    let purpose = Purpose::Shard(shard);
+    let (mut rest, mut failed) = (REST_MIN, None::<String>);
+    loop {
+        let address = core.with_metadata(|metadata| metadata.home(node)?.peer.clone());
+        let greeted = match address {
+            Some(address) => greet_at(&core, address, purpose).await,
+            None => Err(Ended::NoAddress),
+        };
+        match greeted {
+            Ok(conversation) if conversation.peer.node == node => {
+                (rest, failed) = (REST_MIN, None);
+                tracing::info!(node = node.0, %purpose, "connected to a node");
+                let ended = converse(&core, conversation).await;
+                tracing::warn!(node = node.0, %purpose, %ended, "the connection to a node has ended");
+            }
+            greeted => {
+                let error = greeted.err().unwrap_or(Ended::OutOfPlace).to_string();
+                if failed.as_ref() != Some(&error) {
+                    tracing::warn!(node = node.0, %purpose, error, "no connection to a node; it is tried again");
+                }
+                failed = Some(error);
+            }
+        }
+        sleep(rest).await;
+        rest = (2 * rest).min(REST_MAX);
     }
 }
 

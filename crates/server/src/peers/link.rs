@@ -27,6 +27,8 @@ pub(super) const BODY_BYTES_MAX: usize = 16 << 20;
 /// Read at a time.
 const READ_BYTES: usize = 64 << 10;
 const HEARTBEAT: Duration = Duration::from_millis(100);
+/// Messages that go out in one write have so many bytes at most, but for the last.
+const TOGETHER_BYTES_MAX: usize = 32 << 10;
 /// Proposals of a node that wait for their turn. It proposes nothing more before that.
 const PROPOSALS_MAX: usize = 64;
 /// Bytes of batches that may wait for room in a shard's journal.
@@ -243,16 +245,45 @@ pub(super) async fn next_message(
     }
 }
 
+/// Writes what waits, small messages together.
 async fn write(link: &Link, mut output: WriteHalf, mut to_write: mpsc::UnboundedReceiver<Outgoing>) -> Ended {
-    while let Some((encoded, _room)) = to_write.recv().await {
-        let written = write_message(&mut output, &encoded).await;
-        if let Err(error) = written {
+    let mut together = Vec::new();
+    while let Some((first, _room)) = to_write.recv().await {
+        let mut next = Some(first);
+        let mut bytes = 0;
+        let mut written = Ok(());
+        while let Some(message) = next.take() {
+            bytes += message.length_bytes();
+            together.extend_from_slice(&message.head);
+            match message.batches.len() {
+                ..=TOGETHER_BYTES_MAX => together.extend_from_slice(&message.batches),
+                _ => {
+                    written = write_whole(&mut output, &mut together, &message.batches).await;
+                    break;
+                }
+            }
+            if together.len() < TOGETHER_BYTES_MAX {
+                next = to_write.try_recv().ok().map(|(message, _room)| message);
+            }
+        }
+        let flushed = match written {
+            Ok(()) => write_whole(&mut output, &mut together, &[]).await,
+            failed => failed,
+        };
+        if let Err(error) = flushed {
             return error.into();
         }
         let queued = link.queued_bytes.get();
-        link.queued_bytes.set(queued - encoded.length_bytes());
+        link.queued_bytes.set(queued - bytes);
     }
     Ended::Closed
+}
+
+async fn write_whole(output: &mut WriteHalf, together: &mut Vec<u8>, batches: &[u8]) -> io::Result<()> {
+    output.write_all(together).await?;
+    together.clear();
+    output.write_all(batches).await?;
+    output.flush().await
 }
 
 pub(super) async fn write_message(output: &mut WriteHalf, encoded: &Encoded) -> io::Result<()> {

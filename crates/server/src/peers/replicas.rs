@@ -5,17 +5,25 @@
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use platform::turns;
+use protocol::ApplyError;
 use protocol::leader::NodeId;
+use protocol::metadata::{Metadata, Plans};
 use protocol::peer::{Message, ReplicaMessage};
-use shard::{Letter, Shard};
+use record::PartitionId;
+use shard::{Letter, Report, Shard};
 use tokio::sync::Notify;
+use tokio::time::timeout;
 
 use super::Purpose;
 use super::dial::dial_shard;
 use crate::core::Core;
+
+/// The longest that a node which stops waits for others to lead in its place.
+const HAND_OVER: Duration = Duration::from_secs(3);
 
 /// The links that shards of a core are to have.
 #[derive(Default)]
@@ -57,6 +65,38 @@ pub(crate) async fn keep_links(core: Rc<Core>) {
     }
 }
 
+impl Core {
+    /// Has other replicas lead in the place of this node.
+    pub(crate) async fn hand_over(&self, to: Vec<(PartitionId, NodeId)>) {
+        let partitions = to.len();
+        let own = self.facts.node;
+        let plan = move |metadata: &Metadata, (id, leader): (PartitionId, NodeId), _: &mut Plans| {
+            let state = metadata.partition(id);
+            match state.is_none_or(|state| state.leader == own) {
+                true => metadata.plan_epoch(id, leader),
+                // Somebody was quicker.
+                false => Err(ApplyError::NotAReplica {
+                    leader,
+                    partition: id,
+                }
+                .into()),
+            }
+        };
+        let changed = self.change_all(None, None, to, plan).await.unwrap_or_default();
+        let made = changed.iter().filter(|changed| changed.is_ok()).count();
+        tracing::info!(partitions, made, "partitions were handed over to other replicas");
+    }
+
+    /// Before this node stops: has others lead what it leads, if they can.
+    pub(crate) async fn hand_over_all(&self) {
+        let successors: Vec<_> = self.shards().flat_map(|shard| shard.successors()).collect();
+        if !successors.is_empty() {
+            // Without the controller they go on without it.
+            let _ = timeout(HAND_OVER, self.hand_over(successors)).await;
+        }
+    }
+}
+
 /// Gives a shard's letters to the links.
 async fn carry_letters(core: Rc<Core>, shard: Rc<Shard>) {
     let purpose = Purpose::Shard(u16::try_from(shard.index).expect("a node has fewer shards"));
@@ -66,8 +106,17 @@ async fn carry_letters(core: Rc<Core>, shard: Rc<Shard>) {
             let (message, room) = to_message(letter);
             core.peers.send_with(purpose, to, &message, room);
         }
-        for (partition, report) in shard.take_reports() {
-            tracing::debug!(%partition, ?report, "nobody waits for this news of a partition");
+        let reports = shard.take_reports().into_iter();
+        let able: Vec<_> = reports
+            .filter_map(|(partition, report)| match report {
+                Report::Preferred { replica } => Some((partition, replica)),
+                // Replica sets do not change, and nobody is in doubt.
+                Report::Settled { .. } | Report::CaughtUp { .. } => None,
+            })
+            .collect();
+        if !able.is_empty() {
+            let core = core.clone();
+            turns::spawn(async move { core.hand_over(able).await });
         }
     }
 }

@@ -1,0 +1,106 @@
+//! Looks at all replicas of a shard, now and then: who owes an answer, and who could lead again.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+use std::time::Duration;
+
+use platform::slices::Slices;
+use protocol::leader::NodeId;
+use record::{Offset, PartitionId};
+use tokio::time::sleep;
+
+use super::words::Word;
+use crate::member::Report;
+use crate::role::Role;
+use crate::{LOOKED_AFTER_IN_ONE_TURN, Partition, Shard};
+
+/// Between two looks at replicas that wait for an answer: what is awaited at both is asked for again.
+const AWAITED_CHECK: Duration = Duration::from_millis(500);
+/// Between two looks at who could lead again.
+const PREFERRED_CHECK: Duration = Duration::from_secs(3);
+/// Leaders that are handed over after one look.
+const HAND_OVERS_MAX: usize = 500;
+
+impl Shard {
+    /// Asks again where an answer does not come: a letter to a partition that was not there yet may have been dropped.
+    pub(super) async fn ask_again(self: Rc<Self>) {
+        loop {
+            sleep(AWAITED_CHECK).await;
+            if self.replication.linked.borrow().is_empty() {
+                continue;
+            }
+            let mut awaited = BTreeSet::new();
+            let mut slices = Slices::of_own(LOOKED_AFTER_IN_ONE_TURN);
+            for id in self.replica_ids() {
+                awaited.extend(self.awaited_of(id));
+                slices.did(1).await;
+            }
+            let before = self.replication.awaited.replace(awaited.clone());
+            for (id, node, _) in before.intersection(&awaited) {
+                // It may be gone.
+                let _ = self.hear(*id, Word::Link(*node));
+                slices.did(1).await;
+            }
+        }
+    }
+
+    fn awaited_of(&self, id: PartitionId) -> Vec<(PartitionId, NodeId, Offset)> {
+        let (partitions, linked) = (self.partitions.borrow(), self.replication.linked.borrow());
+        let Some(Role::Member(member)) = partitions.get(&id).map(|partition| &partition.role) else {
+            return Vec::new();
+        };
+        let awaited = member.replica.awaited().into_iter();
+        let awaited = awaited.filter(|(node, _)| linked.contains(node));
+        awaited.map(|(node, at)| (id, node, at)).collect()
+    }
+
+    /// Reports the leaders that another replica could be in the place of: the first of each partition, so that leaders are spread again after a
+    /// node was away. It must have been able for a while.
+    pub(super) async fn look_for_preferred(self: Rc<Self>) {
+        let mut before = BTreeMap::new();
+        loop {
+            sleep(PREFERRED_CHECK).await;
+            let mut preferred = BTreeMap::new();
+            let mut slices = Slices::of_own(LOOKED_AFTER_IN_ONE_TURN);
+            for id in self.replica_ids() {
+                preferred.extend(self.preferred_of(id).map(|replica| (id, replica)));
+                slices.did(1).await;
+            }
+            let able = preferred
+                .iter()
+                .filter(|(id, replica)| before.get(*id) == Some(*replica));
+            let able = able.take(HAND_OVERS_MAX).map(|(id, replica)| {
+                let replica = *replica;
+                (*id, Report::Preferred { replica })
+            });
+            let mut reports = self.replication.reports.borrow_mut();
+            let count = reports.len();
+            reports.extend(able);
+            if reports.len() > count {
+                self.replication.news.notify_one();
+            }
+            drop(reports);
+            before = preferred;
+        }
+    }
+
+    fn preferred_of(&self, id: PartitionId) -> Option<NodeId> {
+        let partitions = self.partitions.borrow();
+        match &partitions.get(&id)?.role {
+            Role::Member(member) => member.replica.preferred(),
+            Role::Lone(_) => None,
+        }
+    }
+
+    /// The partitions that are led here and that others could lead at once, each with the first live follower: before this node stops.
+    pub fn successors(&self) -> Vec<(PartitionId, NodeId)> {
+        let partitions = self.partitions.borrow();
+        let successor = |partition: &Partition| match &partition.role {
+            Role::Member(member) => member.replica.successor(),
+            Role::Lone(_) => None,
+        };
+        let each = partitions.iter();
+        each.filter_map(|(id, partition)| Some((*id, successor(partition)?)))
+            .collect()
+    }
+}

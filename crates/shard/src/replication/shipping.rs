@@ -1,0 +1,96 @@
+//! Batches for replicas that lack them: read, sent in pieces, and no more at a time than there is room for on their way.
+
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use protocol::history::BatchFacts;
+use protocol::replica::Prompt;
+use record::{Offset, PartitionId};
+use storage::RETRY_AFTER;
+use tokio::time::sleep;
+
+use super::words::{Letter, Message, Word};
+use crate::member::{AtHand, Shipment};
+use crate::role::Role;
+use crate::{ReadRefusal, Shard};
+
+/// Read at a time for a replica that lacks batches.
+const SHIPMENT_BYTES: usize = 1 << 20;
+
+impl Shard {
+    pub(super) fn ship_later(&self, id: PartitionId, shipment: Shipment) {
+        let before = self.store.borrow().staged_before();
+        let mut shipments = self.replication.shipments.borrow_mut();
+        shipments.push_back((before, id, shipment));
+        self.replication.ships.notify_one();
+    }
+
+    /// Sends replicas the batches that they lack, one piece after the other.
+    pub(super) async fn ship_for_ever(self: Rc<Self>) {
+        loop {
+            let next = self.replication.shipments.borrow_mut().pop_front();
+            let Some((before, id, shipment)) = next else {
+                self.replication.ships.notified().await;
+                continue;
+            };
+            if self.until_flushed(before).await.is_err() {
+                return;
+            }
+            if let Err(error) = self.ship(id, &shipment).await {
+                tracing::warn!(partition = %id, to = shipment.to.0, %error, "a replica could not be sent what it lacks");
+                sleep(RETRY_AFTER).await;
+                // It may be gone.
+                let _ = self.hear(id, Word::Link(shipment.to));
+            }
+        }
+    }
+
+    async fn ship(self: &Rc<Self>, id: PartitionId, shipment: &Shipment) -> Result<(), ReadRefusal> {
+        let (first, until) = (shipment.first, shipment.next_offset);
+        let room = self.replication.shipped.clone();
+        let room = room.acquire_many_owned(SHIPMENT_BYTES as u32).await;
+        let room = room.expect("nobody closes it");
+        let found = self.read_batches(id, first, until, SHIPMENT_BYTES).await;
+        let bytes = match found {
+            Err(ReadRefusal::UnknownPartition) => return Ok(()),
+            // The beginning was given up meanwhile: the two compare again.
+            Err(ReadRefusal::OutOfRange { .. }) => Vec::new(),
+            found => found?,
+        };
+        let batches = bytes
+            .iter()
+            .flat_map(|bytes| record::batches(bytes).map_while(Result::ok));
+        let batches: Vec<_> = batches.map(|(header, _)| BatchFacts::of(&header)).collect();
+        let end = batches.last().map_or(first, BatchFacts::next_offset);
+        if !batches.is_empty() {
+            let prompt = Prompt::Append {
+                epoch: shipment.epoch,
+                writer_before: shipment.writer_before,
+                batches,
+            };
+            let mut letter = Letter::new(id, Message::Prompt(prompt, bytes));
+            letter.room = Some(Arc::new(room));
+            self.send_letter(shipment.to, letter);
+        }
+        self.shipped(id, shipment, end);
+        Ok(())
+    }
+
+    /// Goes on with a replica that was sent something in the epoch that is led here still.
+    fn shipped(&self, id: PartitionId, shipment: &Shipment, end: Offset) {
+        let mut partitions = self.partitions.borrow_mut();
+        let Some(partition) = partitions.get_mut(&id) else {
+            return;
+        };
+        if let Role::Member(member) = &mut partition.role
+            && member.led_epoch() == Some(shipment.epoch)
+            && !member.is_given_up()
+        {
+            // It can lay out what is committed, and has room for more.
+            self.send_tail(id, member, shipment.to);
+            member.replica.handle_shipped(shipment.to, end);
+            self.carry_out(id, partition, AtHand::Received(VecDeque::new()));
+        }
+    }
+}

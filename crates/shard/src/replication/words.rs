@@ -1,0 +1,119 @@
+//! Letters between replicas, and the words that a replica is told, some of which wait for room.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use protocol::leader::NodeId;
+use protocol::replica::{Assignment, Prompt, Sworn};
+use record::PartitionId;
+use tokio::sync::OwnedSemaphorePermit;
+
+/// A message from a replica of a partition to another one.
+#[derive(Debug, Clone)]
+pub struct Letter {
+    /// The partition.
+    pub partition: PartitionId,
+    /// The message.
+    pub message: Message,
+    /// Room that it takes until it is dropped, of one that hands over what a replica lacks.
+    pub room: Option<Arc<OwnedSemaphorePermit>>,
+}
+
+impl Letter {
+    /// A letter that takes no room of others.
+    pub fn new(partition: PartitionId, message: Message) -> Letter {
+        Letter {
+            partition,
+            message,
+            room: None,
+        }
+    }
+}
+
+/// Its content.
+#[derive(Debug, Clone)]
+pub enum Message {
+    /// A message that claims nothing of its sender's disk; of an append, with the bytes of the batches. Whoever delivers it has
+    /// checked these, and that the facts are those of their headers.
+    Prompt(Prompt, Vec<Bytes>),
+    /// A message whose sender has made durable what it claims.
+    Sworn(Sworn),
+}
+
+/// Something that a replica is told.
+#[derive(Debug, Clone)]
+pub(super) enum Word {
+    Assign(Assignment),
+    Doubt(NodeId),
+    Certain(NodeId),
+    Link(NodeId),
+    LinkLost(NodeId),
+    Message(NodeId, Message),
+}
+
+impl Word {
+    /// Says that it leads to no entry and is true whenever it is told. It makes room.
+    pub(super) fn is_commit(&self) -> bool {
+        matches!(self, Word::Message(_, Message::Prompt(Prompt::Commit { .. }, _)))
+    }
+
+    pub(super) fn batch_bytes(&self) -> usize {
+        match self {
+            Word::Message(_, Message::Prompt(_, batches)) => batches.iter().map(Bytes::len).sum(),
+            _ => 0,
+        }
+    }
+}
+
+/// Words that wait, in the order in which they came for each partition.
+#[derive(Default)]
+pub(super) struct Deferred {
+    pub(super) words: BTreeMap<PartitionId, VecDeque<Word>>,
+    /// Those of their batches.
+    pub(super) bytes: usize,
+}
+
+impl Deferred {
+    pub(super) fn has(&self, id: PartitionId) -> bool {
+        self.words.contains_key(&id)
+    }
+
+    pub(super) fn push_back(&mut self, id: PartitionId, word: Word) {
+        self.bytes += word.batch_bytes();
+        self.words.entry(id).or_default().push_back(word);
+    }
+
+    pub(super) fn push_front(&mut self, id: PartitionId, word: Word) {
+        self.bytes += word.batch_bytes();
+        self.words.entry(id).or_default().push_front(word);
+    }
+
+    /// Takes the first word. The partition keeps its place until [`Deferred::tidy`].
+    pub(super) fn pop(&mut self, id: PartitionId) -> Option<Word> {
+        let word = self.words.get_mut(&id)?.pop_front()?;
+        self.bytes -= word.batch_bytes();
+        Some(word)
+    }
+
+    pub(super) fn tidy(&mut self, id: PartitionId) {
+        if self.words.get(&id).is_some_and(VecDeque::is_empty) {
+            self.words.remove(&id);
+        }
+    }
+
+    pub(super) fn forget(&mut self, id: PartitionId) {
+        let words = self.words.remove(&id).unwrap_or_default();
+        self.bytes -= words.iter().map(Word::batch_bytes).sum::<usize>();
+    }
+
+    /// Drops what a node has sent.
+    pub(super) fn drop_of(&mut self, peer: NodeId) {
+        let is_of_peer = |word: &Word| matches!(word, Word::Message(from, _) if *from == peer);
+        for words in self.words.values_mut() {
+            words.retain(|word| !is_of_peer(word));
+        }
+        let left = self.words.values().flatten();
+        self.bytes = left.map(Word::batch_bytes).sum();
+    }
+}
