@@ -408,6 +408,8 @@ impl Default for LimitSettings {
 
 /// The number of a node that nobody gave another.
 const NODE_ID: i32 = 1;
+/// Replicas of a partition at most: with five, two nodes may be lost.
+const REPLICAS_MAX: i32 = 5;
 
 impl Config {
     /// The node's number, if somebody chose it: else it is the directory's, or given by the cluster.
@@ -420,6 +422,7 @@ impl Config {
     pub(crate) fn plan_limits(&self) -> PlanLimits {
         PlanLimits {
             partitions_max: self.limits.partitions,
+            replicas_max: REPLICAS_MAX,
             bytes_max: self.limits.metadata_bytes_per_core,
             ..PlanLimits::default()
         }

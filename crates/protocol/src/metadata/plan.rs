@@ -33,7 +33,7 @@ impl Default for PlanLimits {
         PlanLimits {
             topic_partitions_max: 10_000,
             partitions_max: 100_000,
-            replicas_max: 5,
+            replicas_max: i32::MAX,
             bytes_max: 64 << 20,
         }
     }

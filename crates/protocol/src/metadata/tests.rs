@@ -43,9 +43,101 @@ pub(super) fn cluster_of(nodes: i32) -> Metadata {
     image
 }
 
+/// A topic as it is planned where other nodes reach every node.
+pub(super) fn planned(image: &Metadata, topic: &NewTopic, plans: &mut Plans) -> Command {
+    let mut reached = image.clone();
+    for (number, node) in (1..).zip(reached.nodes.values_mut()) {
+        node.home.get_or_insert_with(|| home(number, 1, true));
+    }
+    reached.plan_topic(topic, plans).expect("valid")
+}
+
 fn create(image: &mut Metadata, topic: &NewTopic) {
-    let command = image.plan_topic(topic, &mut Plans::default()).expect("valid");
+    let command = planned(image, topic, &mut Plans::default());
     image.apply(&command).expect("planned");
+}
+
+#[test]
+fn replicas_are_on_nodes_that_others_reach() {
+    let mut image = cluster_of(3);
+    let plan = |image: &Metadata, replicas, config| {
+        let topic = NewTopic {
+            config,
+            ..new_topic(1, "a", 2, replicas)
+        };
+        image.plan_topic(&topic, &mut Plans::default())
+    };
+    let alone = PlanError::UnreachableNodes { got: 2, reachable: 0 };
+    assert_eq!(plan(&image, 2, Vec::new()), Err(alone));
+    assert_eq!(image.default_replicas(&[]), 1);
+    for node in [0, 2] {
+        let started = started_at_home(node, &home(u8::try_from(node).expect("small"), 1, true));
+        image.apply(&started).expect("it starts");
+    }
+    assert_eq!(image.default_replicas(&[]), 2);
+    let made = plan(&image, 2, Vec::new()).expect("two are reached");
+    image.apply(&made).expect("planned");
+    let replicas = |index| {
+        image
+            .topic(topic_id(1))
+            .and_then(|topic| topic.replicas(index))
+            .map(|set| set.to_vec())
+    };
+    assert_eq!(replicas(0), Some(vec![NodeId(0), NodeId(2)]));
+    assert_eq!(replicas(1), Some(vec![NodeId(2), NodeId(0)]));
+}
+
+#[test]
+fn compacted_topics_have_one_replica() {
+    let mut image = cluster_of(3);
+    for node in 0..3 {
+        let started = started_at_home(node, &home(u8::try_from(node).expect("small"), 1, true));
+        image.apply(&started).expect("it starts");
+    }
+    let compacted = vec![ConfigChange::set("cleanup.policy", "compact")];
+    assert_eq!(image.default_replicas(&compacted), 1);
+    assert_eq!(image.default_replicas(&[]), 3);
+    let topic = |config| NewTopic {
+        config,
+        ..new_topic(1, "a", 1, 3)
+    };
+    let refused = image.plan_topic(&topic(compacted.clone()), &mut Plans::default());
+    assert_eq!(refused, Err(PlanError::CompactedReplicas { got: 3 }));
+    let made = image
+        .plan_topic(&topic(Vec::new()), &mut Plans::default())
+        .expect("three are reached");
+    image.apply(&made).expect("planned");
+    let wish = ConfigWish::Replace(vec![("cleanup.policy".into(), "compact".into())]);
+    let refused = image.plan_configs(ConfigTarget::Topic(topic_id(1)), &wish, &mut Plans::default());
+    assert_eq!(refused, Err(PlanError::CompactedReplicas { got: 3 }));
+}
+
+#[test]
+fn every_epoch_of_a_replicated_partition_has_the_configuration_of_the_one_before() {
+    let mut image = cluster_of(3);
+    create(&mut image, &new_topic(1, "a", 1, 3));
+    let partition = PartitionId {
+        topic: topic_id(1),
+        index: 0,
+    };
+    let first = image.assignment(partition).expect("it has three replicas");
+    assert_eq!(
+        (first.epoch, first.leader, first.configuration.ack_quorum),
+        (Epoch(0), NodeId(0), 2)
+    );
+    assert_eq!(first.earlier, []);
+    image.apply(&start(0)).expect("it starts again");
+    let second = image.assignment(partition).expect("it has three replicas");
+    assert_eq!(
+        (second.epoch, &second.earlier[..]),
+        (Epoch(1), &[first.configuration][..])
+    );
+    create(&mut image, &new_topic(2, "b", 1, 1));
+    let lone = PartitionId {
+        topic: topic_id(2),
+        index: 0,
+    };
+    assert_eq!(image.assignment(lone), None);
 }
 
 fn epoch(image: &Metadata, number: u8, index: i32) -> i32 {

@@ -116,7 +116,10 @@ pub fn suggest(unknown: &str) -> Option<String> {
     // A short word has fewer letters to get wrong before it is another word.
     let whole = |key: &String| edits(key, &wanted) <= (wanted.len() / 5).clamp(1, 3);
     let part = |key: &String| edits(last_part(key), last) <= (last.len() / 3).min(2);
-    let distance = |key: &String| edits(key, &wanted).min(1 + edits(last_part(key), last));
+    let distance = |key: &String| {
+        let of_whole = edits(key, &wanted);
+        (of_whole.min(1 + edits(last_part(key), last)), of_whole)
+    };
     let alike = all.into_iter().filter(|key| whole(key) || part(key));
     alike.min_by_key(distance)
 }

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::metadata::tests::{any_command, cluster_of, new_topic, start, topic_id};
+use crate::metadata::tests::{any_command, cluster_of, new_topic, planned, start, topic_id};
 use crate::metadata::{ImageWriter, PlanLimits, Plans, TopicConfig};
 
 /// A metadata log in memory, and the image that its commands made.
@@ -36,11 +36,12 @@ impl Log {
         let mut log = Log::new();
         for number in 1..=9 {
             let topic = new_topic(number, &format!("topic{number}"), 3, 2);
-            let plan = log.image.plan_topic(
+            let plan = planned(
+                &log.image,
                 &topic,
                 &mut Plans::of(PlanLimits::default(), Some([10, 0, 0, 1].into())),
             );
-            log.append(&plan.expect("valid"));
+            log.append(&plan);
         }
         log
     }
