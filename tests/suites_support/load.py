@@ -61,9 +61,10 @@ def reading(node, **settings):
                   fetch_wait_max_ms=100, **settings)
 
 
-def create_topics(node, names, **config):
+def create_topics(node, names, replicas=1, **config):
     config = {name.replace("_", "."): str(value) for name, value in config.items()}
-    wanted = [NewTopic(name, num_partitions=partitions_of(name), replication_factor=1, config=config) for name in names]
+    wanted = [NewTopic(name, num_partitions=partitions_of(name), replication_factor=replicas, config=config)
+              for name in names]
     # Held by name: a client that is dropped fails what it has under way.
     admin = AdminClient(client(node))
     for future in admin.create_topics(wanted, operation_timeout=30).values():

@@ -1,0 +1,40 @@
+"""Three `ropewalk serve` processes that are one cluster: the first founds it, the others join."""
+
+from suites_support.load import client
+from suites_support.node import TINY, Node, free_port
+from suites_support.suite import wait_until
+
+from confluent_kafka.admin import AdminClient
+
+
+class Cluster:
+    """`kafka` has the addresses of all nodes: clients find whichever is there."""
+
+    def __init__(self, work, count=3):
+        founder = f"127.0.0.1:{free_port()}"
+        self.nodes = []
+        for number in range(1, count + 1):
+            folder = work / f"node-{number}"
+            folder.mkdir()
+            settings = {**TINY, "peer.listen": founder if number == 1 else f"127.0.0.1:{free_port()}"}
+            if number > 1:
+                settings["cluster.join"] = founder
+            self.nodes.append(Node(folder / "data", folder / "node.log", settings))
+        self.kafka = ",".join(node.kafka for node in self.nodes)
+
+    def start(self):
+        for node in self.nodes:
+            node.start()
+
+    def stop(self):
+        for node in self.nodes:
+            node.stop()
+
+    def leaders(self, topic):
+        """The node that leads each partition, as an index of `nodes`; none for a partition without a leader."""
+        partitions = AdminClient(client(self)).list_topics(topic, timeout=30).topics[topic].partitions
+        return {partition: found.leader - 1 for partition, found in partitions.items()}
+
+    def wait_until_led_by_others(self, topic, away, seconds=30):
+        """Waits until no partition is led by a node that is away."""
+        wait_until(lambda: away not in self.leaders(topic).values(), seconds, f"{topic} is led by others than node {away + 1}")
