@@ -7,9 +7,9 @@ use bytes::Bytes;
 use crc_fast::{CrcAlgorithm, Digest};
 use protocol::NodeId;
 use protocol::metadata::{
-    Address, Command, ImageWriter, Metadata, NewTopic, Plans, Replay, TopicConfig, image_parts,
+    Address, Command, Home, ImageWriter, Metadata, NewTopic, Plans, Replay, TopicConfig, image_parts,
 };
-use record::{ClusterId, Offset, TopicId};
+use record::{ClusterId, DirectoryId, Offset, TopicId};
 
 use crate::input::Input;
 
@@ -52,7 +52,7 @@ pub fn run(input: &[u8]) {
 fn go_on(mut metadata: Metadata, tail: Offset) {
     let nodes: Vec<NodeId> = metadata.nodes().map(|(id, _)| id).collect();
     for node in nodes {
-        metadata.apply(&start(node)).expect("it was started before");
+        metadata.apply(&start(node, None)).expect("it was started before");
     }
     for topic in metadata.topics() {
         assert!(metadata.partitions(topic).all(|partition| partition.epoch.0 >= 0));
@@ -67,12 +67,25 @@ fn go_on(mut metadata: Metadata, tail: Offset) {
     assert!(again == metadata, "an image stands for the log before it");
 }
 
-fn start(node: NodeId) -> Command {
-    let address = Address {
+fn address(port: u16) -> Address {
+    Address {
         host: "rope".into(),
-        port: 9092,
-    };
-    Command::StartNode { node, address }
+        port,
+    }
+}
+
+fn start(node: NodeId, home: Option<Home>) -> Command {
+    let address = address(9092);
+    Command::StartNode { node, address, home }
+}
+
+fn home(directory: u8) -> Home {
+    Home {
+        directory: DirectoryId([directory; 16]),
+        shards: 2,
+        peer: Some(address(9192)),
+        start: u64::from(directory),
+    }
 }
 
 fn image(metadata: &Metadata, place: Offset) -> Bytes {
@@ -92,7 +105,12 @@ fn seal(place: Offset, content: &[u8]) -> Bytes {
 pub fn seeds() -> Vec<Vec<u8>> {
     let mut metadata = Metadata::new(TopicConfig::new());
     let mut commands = vec![Command::FormatCluster { cluster: CLUSTER }];
-    commands.extend([0, 1].map(|node| start(NodeId(node))));
+    commands.push(start(NodeId(0), Some(home(0))));
+    commands.push(Command::JoinNode {
+        node: NodeId(1),
+        home: home(1),
+    });
+    commands.push(start(NodeId(1), Some(Home { start: 2, ..home(1) })));
     for command in &commands {
         metadata.apply(command).expect("they are in order");
     }

@@ -30,6 +30,12 @@ pub trait Net: Send + Sync + 'static {
     /// The name has no address, or the address is taken or not this machine's.
     fn listen(&self, address: &str) -> io::Result<Bound>;
 
+    /// Finds all addresses that a name has. Blocks.
+    ///
+    /// # Errors
+    /// The name is not known, or cannot be looked up now.
+    fn resolve(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>>;
+
     /// Connects to an address. To be awaited on a runtime.
     fn connect(&self, address: SocketAddr) -> Connecting;
 }

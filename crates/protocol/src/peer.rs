@@ -22,4 +22,4 @@ pub use decoder::{Decoder, GREETING_BYTES_MAX, MessageError, Phase};
 pub use header::{HEADER_BYTES, Kind};
 pub use hello::{Hello, REFUSED_TEXT_BYTES_MAX, Reason, Refused, ShardPair, Versions, WIRE_VERSIONS};
 pub use message::{Encoded, Heartbeat, Message, ReplicaMessage};
-pub use metadata::{Decision, Entries, Join, Joined, OUTCOME_TEXT_BYTES_MAX, Outcome, Proposal};
+pub use metadata::{Decision, Entries, Join, Joined, OUTCOME_TEXT_BYTES_MAX, Outcome, Proposal, in_one_line};

@@ -51,6 +51,9 @@ enum Fate {
     Gone,
 }
 
+/// What clients were shown, for all of them to see.
+type Shown<At, What> = Rc<RefCell<BTreeMap<At, What>>>;
+
 /// State that all clients share.
 #[derive(Clone)]
 struct Shared {
@@ -58,9 +61,9 @@ struct Shared {
     nodes: Rc<Vec<SocketAddr>>,
     fates: Rc<RefCell<BTreeMap<String, Fate>>>,
     /// Topic, partition and offset of what was acknowledged, with its value.
-    records: Rc<RefCell<BTreeMap<(String, i32, i64), String>>>,
+    records: Shown<(String, i32, i64), String>,
     /// The greatest tail that each node has shown of a partition.
-    tails: Rc<RefCell<BTreeMap<(usize, String, i32), i64>>>,
+    tails: Shown<(usize, String, i32), i64>,
     ends: Rc<Cell<bool>>,
     unfinished: Rc<Cell<u64>>,
     violation: Rc<RefCell<Option<String>>>,

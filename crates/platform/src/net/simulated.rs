@@ -319,6 +319,12 @@ impl Net for Host {
         })))
     }
 
+    /// Hosts have no names.
+    fn resolve(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+        let address = host.parse().map_err(|_| io::ErrorKind::NotFound)?;
+        Ok(vec![SocketAddr::new(address, port)])
+    }
+
     fn connect(&self, to: SocketAddr) -> Connecting {
         let (net, from) = (self.net.clone(), self.net.free_port(self.address));
         Box::pin(async move {

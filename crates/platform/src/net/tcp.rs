@@ -31,6 +31,10 @@ impl Net for Tcp {
         Ok(Bound(BoundKind::Tcp(listener)))
     }
 
+    fn resolve(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+        (host, port).to_socket_addrs().map(Iterator::collect)
+    }
+
     fn connect(&self, address: SocketAddr) -> Connecting {
         Box::pin(async move { TcpStream::connect(address).await.map(Stream::from) })
     }

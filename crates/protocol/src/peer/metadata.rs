@@ -206,15 +206,22 @@ impl Decision {
     }
 }
 
+/// A reason without control characters, cut off at so many bytes: what peers are told.
+#[must_use]
+pub fn in_one_line(why: &str, bytes_max: usize) -> String {
+    let no_control = |char: char| if char.is_control() { ' ' } else { char };
+    let mut line: String = why.chars().map(no_control).collect();
+    while line.len() > bytes_max {
+        line.pop();
+    }
+    line
+}
+
 impl Outcome {
     /// It failed, for a reason that is told in one line and not more than [`OUTCOME_TEXT_BYTES_MAX`].
     #[must_use]
     pub fn failed(why: &str) -> Outcome {
-        let line: String = why
-            .chars()
-            .map(|char| if char.is_control() { ' ' } else { char })
-            .collect();
-        Outcome::Failed(line[..line.floor_char_boundary(OUTCOME_TEXT_BYTES_MAX)].to_owned())
+        Outcome::Failed(in_one_line(why, OUTCOME_TEXT_BYTES_MAX))
     }
 
     fn read(reader: &mut Reader<'_>) -> Result<Outcome, DecodeError> {

@@ -29,13 +29,7 @@ pub(crate) async fn dial_controller(core: Rc<Core>) {
     let (mut rest, mut failed) = (REST_MIN, None::<String>);
     loop {
         for address in &core.facts.config.cluster.join {
-            // On another thread, and one name at a time, however long it takes.
-            let name = address.clone();
-            let greeted = match core.facts.pool.run(move || resolved(&name)).await {
-                Ok(addresses) => timeout(GREETING, greet(&core, &addresses, Purpose::Metadata)).await,
-                Err(error) => Ok(Err(error.into())),
-            };
-            let greeted = greeted.unwrap_or(Err(Ended::Silent));
+            let greeted = greet_at(&core, address.clone(), Purpose::Metadata).await;
             match greeted {
                 Ok(conversation) => {
                     (rest, failed) = (REST_MIN, None);
@@ -74,7 +68,10 @@ pub(super) async fn dial_shard(core: Rc<Core>, shard: u16, node: NodeId) {
     loop {
         let address = core.with_metadata(|metadata| metadata.home(node)?.peer.clone());
         let greeted = match address {
-            Some(address) => greet_at(&core, address, purpose).await,
+            Some(Address { host, port }) => {
+                let host = host.to_string();
+                greet_at(&core, HostPort { host, port }, purpose).await
+            }
             None => Err(Ended::NoAddress),
         };
         match greeted {
@@ -97,12 +94,11 @@ pub(super) async fn dial_shard(core: Rc<Core>, shard: u16, node: NodeId) {
     }
 }
 
-async fn greet_at(core: &Rc<Core>, address: Address, purpose: Purpose) -> Result<Conversation, Ended> {
-    let name = HostPort {
-        host: address.host.to_string(),
-        port: address.port,
-    };
-    let addresses = core.facts.pool.run(move || resolved(&name)).await?;
+/// Names are looked up on another thread, one at a time, however long it takes.
+async fn greet_at(core: &Rc<Core>, at: HostPort, purpose: Purpose) -> Result<Conversation, Ended> {
+    let net = core.facts.net.clone();
+    let looking = core.facts.pool.run(move || net.resolve(&at.host, at.port));
+    let addresses = looking.await?;
     let greeted = timeout(GREETING, greet(core, &addresses, purpose)).await;
     greeted.unwrap_or(Err(Ended::Silent))
 }
@@ -138,11 +134,6 @@ async fn greet(core: &Rc<Core>, addresses: &[SocketAddr], purpose: Purpose) -> R
         peer,
         purpose,
     })
-}
-
-/// All addresses that a name has. Blocks.
-pub(super) fn resolved(address: &HostPort) -> io::Result<Vec<SocketAddr>> {
-    std::net::ToSocketAddrs::to_socket_addrs(&(&*address.host, address.port)).map(Iterator::collect)
 }
 
 /// Connects to the first of these addresses where somebody listens.

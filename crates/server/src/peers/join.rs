@@ -9,12 +9,12 @@ use platform::net::Net;
 use platform::random::Random;
 use protocol::leader::NodeId;
 use protocol::metadata::Home;
-use protocol::peer::{Decoder, Join, Joined, Message, REFUSED_TEXT_BYTES_MAX, WIRE_VERSIONS};
+use protocol::peer::{Decoder, Join, Joined, Message, WIRE_VERSIONS};
 use record::DirectoryId;
 use storage::{DirectoryError, NodeIdentity, is_empty_directory, keep_identity};
 use tokio::time::timeout;
 
-use super::dial::{connect, resolved};
+use super::dial::connect;
 use super::link::{BODY_BYTES_MAX, Ended, next_message, write_message};
 use crate::config::{Config, HostPort};
 
@@ -89,7 +89,7 @@ async fn ask(
     wanted: Option<NodeId>,
     home: &Home,
 ) -> Result<Joined, Ended> {
-    let stream = connect(net, &resolved(address)?).await?;
+    let stream = connect(net, &net.resolve(&address.host, address.port)?).await?;
     let (mut input, mut output) = stream.split();
     let join = Message::Join(Join {
         versions: WIRE_VERSIONS,
@@ -103,13 +103,4 @@ async fn ask(
         Message::Refused(refused) => Err(Ended::Refused(refused)),
         _ => Err(Ended::OutOfPlace),
     }
-}
-
-/// A reason, fit for a refusal.
-pub(super) fn in_one_line(why: &str) -> String {
-    let line: String = why
-        .chars()
-        .map(|char| if char.is_control() { ' ' } else { char })
-        .collect();
-    line[..line.floor_char_boundary(REFUSED_TEXT_BYTES_MAX)].to_owned()
 }

@@ -238,9 +238,8 @@ pub(super) async fn next_message(
         let missing = decoder.wanted_bytes().saturating_sub(received.len());
         received.reserve(missing.clamp(READ_BYTES, BODY_BYTES_MAX));
         let read = timeout(patience, input.read_buf(received)).await;
-        match read.map_err(|_| Ended::Silent)?? {
-            0 => return Err(Ended::Closed),
-            _ => {}
+        if read.map_err(|_| Ended::Silent)?? == 0 {
+            return Err(Ended::Closed);
         }
     }
 }

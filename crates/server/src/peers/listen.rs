@@ -11,7 +11,8 @@ use platform::net::{Listener, Stream};
 use platform::turns;
 use protocol::metadata::Command;
 use protocol::peer::{
-    Admitted, Decoder, Hello, Join, Joined, Message, Reason, Refused, ShardPair, WIRE_VERSIONS, admit,
+    Admitted, Decoder, Hello, Join, Joined, Message, REFUSED_TEXT_BYTES_MAX, Reason, Refused, ShardPair,
+    WIRE_VERSIONS, admit, in_one_line,
 };
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
@@ -200,7 +201,7 @@ async fn let_join(core: &Rc<Core>, join: Join) -> Result<Joined, Refused> {
     let changed = core
         .change(move |metadata| metadata.plan_join(wanted, &home))
         .await;
-    let refused = |why: String| Refused::new(Reason::Joining, super::join::in_one_line(&why));
+    let refused = |why: String| Refused::new(Reason::Joining, in_one_line(&why, REFUSED_TEXT_BYTES_MAX));
     match changed {
         Ok(Ok(Command::JoinNode { node, .. })) => {
             tracing::info!(node = node.0, "a node has joined");

@@ -328,7 +328,6 @@ fn a_placement_by_hand_is_refused() {
     let assignment = kafka_wire::create_topics::CreatableReplicaAssignment {
         partition_index: 0,
         broker_ids: vec![2],
-        ..Default::default()
     };
     let request = CreateTopicsRequest {
         topics: vec![kafka_wire::create_topics::CreatableTopic {
