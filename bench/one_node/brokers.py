@@ -89,10 +89,11 @@ class KafkaNode:
 
     def __init__(self, directory):
         self.data, self.port, self.process, self.pid = directory / "kafka", free_port(), None, None
+        self.settings_of_run = []
 
     def start(self):
         """Returns once Kafka says that it has started; `run` looks every 100 ms."""
-        command = [str(KAFKA_RUN), str(self.port), str(self.data), *KAFKA_SETTINGS]
+        command = [str(KAFKA_RUN), str(self.port), str(self.data), *KAFKA_SETTINGS, *self.settings_of_run]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         ready = re.match(r"ready \S+ pid (\d+)", self.process.stdout.readline())
         if not ready:

@@ -213,26 +213,30 @@ impl Replica {
         }
     }
 
-    /// The nodes that owe this replica an answer before it goes on with them, each with an offset that moves on while they give it. One that
-    /// owes it for long has lost the question: [`Replica::handle_link`] asks again.
+    /// The nodes that owe this replica an answer before it goes on with them. One that owes it for long has lost the question, or did not know
+    /// enough to answer it: [`Replica::handle_link`] asks again.
     #[must_use]
-    pub fn awaited(&self) -> Vec<(NodeId, Offset)> {
+    pub fn awaited(&self) -> Vec<NodeId> {
         match &self.role {
             Role::Opening(opening) => {
                 let assignment = self.assignment.as_ref().expect("what is opened was assigned");
-                let awaited = opening.awaited(assignment, self.node);
-                let end = self.log.next_offset();
-                awaited.into_iter().map(|node| (node, end)).collect()
+                opening.awaited(assignment, self.node)
             }
-            Role::Leading(leading) => leading.awaited().map(|node| (node, Offset::ZERO)).collect(),
+            Role::Leading(leading) => leading.awaited().collect(),
             Role::Following | Role::Sealed => Vec::new(),
         }
     }
 
-    /// Takes note that nothing reaches a node until [`Replica::handle_link`]: an append that would want it is refused.
-    pub fn handle_link_lost(&mut self, peer: NodeId) {
-        if let Role::Leading(leading) = &mut self.role {
-            leading.handle_link_lost(peer);
+    /// Takes note that nothing reaches a node until [`Replica::handle_link`]: an append that would want it is refused, and an opening leader
+    /// goes on without it if it can.
+    pub fn handle_link_lost(&mut self, now: Duration, peer: NodeId) {
+        match &mut self.role {
+            Role::Leading(leading) => leading.handle_link_lost(peer),
+            Role::Opening(opening) => {
+                opening.handle_link_lost(peer);
+                self.advance(now);
+            }
+            Role::Following | Role::Sealed => {}
         }
     }
 

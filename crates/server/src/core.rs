@@ -42,6 +42,8 @@ pub(crate) use protocol::metadata::METADATA_PARTITION;
 
 /// Topics that are looked up before others have their turn.
 const TOPICS_IN_ONE_TURN: usize = 5_000;
+/// A draining node stays known as one that is there while its other cores hand over what they lead.
+const HAND_OVER_OF_OTHER_CORES: Duration = Duration::from_millis(200);
 /// The interval at which a draining core looks whether its connections are gone.
 const DRAIN_POLL: Duration = Duration::from_millis(5);
 
@@ -294,8 +296,10 @@ impl Core {
     async fn drain_to_the_end(&self) -> bool {
         self.hand_over_all().await;
         if let Some(following) = &self.following {
-            // Whoever asked for a change does not wait for it any more.
+            // Whoever asked for a change does not wait for it any more, and nobody gives this node anything to lead.
+            tokio::time::sleep(HAND_OVER_OF_OTHER_CORES).await;
             following.give_up_waiting();
+            self.peers.end_metadata();
         }
         let cut_off = self.counters.connections_cut_off.get();
         while self.counters.connections.get() > 0 {

@@ -123,6 +123,15 @@ impl Peers {
             .map_or(0, |link| link.queued_bytes.get())
     }
 
+    /// Ends the connections for the metadata.
+    pub(crate) fn end_metadata(&self) {
+        let links = self.links.borrow();
+        let metadata = links
+            .iter()
+            .filter(|((purpose, _), _)| *purpose == Purpose::Metadata);
+        metadata.for_each(|(_, link)| link.end.notify_one());
+    }
+
     /// Takes a connection in the place of the one before, which ends.
     fn take(&self, purpose: Purpose, node: NodeId) -> (Link, mpsc::UnboundedReceiver<Outgoing>) {
         let (outgoing, to_write) = mpsc::unbounded_channel();

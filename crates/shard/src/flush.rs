@@ -233,6 +233,7 @@ impl Shard {
         );
         self.counters.faults.add(1);
         let failed = AppendRefusal::FlushFailed(reason.to_string());
+        let mut has_members = false;
         let mut partitions = self.partitions.borrow_mut();
         let mut all: Vec<_> = partitions.iter_mut().collect();
         // So that everybody is told in one order.
@@ -241,7 +242,10 @@ impl Shard {
             partition.refuse_waiting(&failed);
             match &mut partition.role {
                 Role::Lone(leader) => drop(leader.handle_seal()),
-                Role::Member(member) => member.give_up(),
+                Role::Member(member) => {
+                    member.give_up();
+                    has_members = true;
+                }
             }
             partition.act();
             assert!(
@@ -250,6 +254,9 @@ impl Shard {
             );
         }
         drop(partitions);
+        if has_members {
+            self.note_dead();
+        }
         self.refuse_waiting(&AppendRefusal::JournalDead(reason.to_string()));
         assert!(
             self.refuses().is_some(),

@@ -11,7 +11,7 @@ mod shipping;
 mod words;
 
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::mem::take;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -19,13 +19,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use planted::{Bug, planted};
+use platform::slices::Slices;
 use platform::turns;
 use protocol::leader::{Action as LeaderAction, NodeId};
 use protocol::metadata::TopicSettings;
 use protocol::replica::room::UncommittedRoom;
 use protocol::replica::{Assignment, NO_EPOCH, Persist, Prompt, Replica, Stored, Sworn};
 use protocol::{Found, History, Vows};
-use record::{Offset, PartitionId};
+use record::PartitionId;
 use storage::{BatchBytes, Read, RecoveredPartition, Reserve, StageError};
 use tokio::sync::{Notify, Semaphore};
 use tokio::time::sleep;
@@ -36,6 +37,8 @@ pub use words::{Letter, Message};
 use super::member::{AtHand, Member, Report, Shipment, Step, split};
 use super::{AppendRefusal, NotLed, Partition, Role, Shard, partition};
 
+/// Replicas that hear of a link before others have their turn.
+const REPLICAS_IN_ONE_TURN: usize = 200;
 /// Letters that wait for their partition: the metadata that makes it may come a moment later here.
 const EARLY_LETTERS_MAX: usize = 1_000;
 /// Bytes of batches on their way to replicas that lack them, of all partitions of a shard.
@@ -55,12 +58,12 @@ pub(super) struct Replication {
     room: RefCell<UncommittedRoom>,
     /// Words that wait for room in the journal. Who delivers letters bounds them ([`Shard::deferred_bytes`]).
     deferred: RefCell<Deferred>,
-    /// Letters that came before their partition, the oldest first.
-    early: RefCell<VecDeque<(NodeId, Letter)>>,
+    /// Letters without batches that came before their partition.
+    early: RefCell<BTreeMap<PartitionId, Vec<(NodeId, Letter)>>>,
     /// The nodes that letters reach.
     linked: RefCell<BTreeSet<NodeId>>,
-    /// Who was awaited at the last look, and where it stood.
-    awaited: RefCell<BTreeSet<(PartitionId, NodeId, Offset)>>,
+    /// Who was awaited at the last look.
+    awaited: RefCell<BTreeSet<(PartitionId, NodeId)>>,
     /// Room for batches on their way to replicas that lack them.
     shipped: Arc<Semaphore>,
     outgoing: RefCell<Vec<(NodeId, Letter)>>,
@@ -78,6 +81,10 @@ pub(super) struct Replication {
     ships: Notify,
     /// Some replica's base is in no checkpoint.
     base_is_unsaved: Cell<bool>,
+    /// Sworn messages are being sent.
+    is_releasing: Cell<bool>,
+    /// The journal takes nothing more.
+    died: Notify,
 }
 
 impl Replication {
@@ -101,6 +108,8 @@ impl Replication {
             shipments: RefCell::default(),
             ships: Notify::new(),
             base_is_unsaved: Cell::new(false),
+            is_releasing: Cell::new(false),
+            died: Notify::new(),
         }
     }
 
@@ -179,14 +188,10 @@ impl Shard {
     /// The partition is not here, or has no other replica.
     pub fn assign(&self, id: PartitionId, assignment: Assignment) -> Result<(), NotLed> {
         self.hear(id, Word::Assign(assignment))?;
-        let mut early = self.replication.early.borrow_mut();
-        let (own, others): (VecDeque<_>, VecDeque<_>) = take(&mut *early)
-            .into_iter()
-            .partition(|(_, letter)| letter.partition == id);
-        *early = others;
-        drop(early);
-        own.into_iter()
-            .for_each(|(from, letter)| self.deliver(from, letter));
+        let early = self.replication.early.borrow_mut().remove(&id);
+        for (from, letter) in early.unwrap_or_default() {
+            self.deliver(from, letter);
+        }
         Ok(())
     }
 
@@ -208,24 +213,28 @@ impl Shard {
 
     /// Begins anew with a node whose link was taken: what it has sent before and waits here is dropped. Letters that come later over the
     /// earlier link are the caller's to drop.
-    pub fn handle_link(&self, peer: NodeId) {
+    pub async fn handle_link(&self, peer: NodeId) {
         self.drop_received(peer);
         self.replication.linked.borrow_mut().insert(peer);
+        let mut slices = Slices::of_own(REPLICAS_IN_ONE_TURN);
         for id in self.replica_ids() {
             let _ = self.hear(id, Word::Link(peer));
+            slices.did(1).await;
         }
     }
 
     /// Takes note that letters do not reach a node any more: none are written until [`Shard::handle_link`].
-    pub fn handle_link_lost(&self, peer: NodeId) {
+    pub async fn handle_link_lost(&self, peer: NodeId) {
         self.drop_received(peer);
         self.replication.linked.borrow_mut().remove(&peer);
         self.replication
             .outgoing
             .borrow_mut()
             .retain(|(to, _)| *to != peer);
+        let mut slices = Slices::of_own(REPLICAS_IN_ONE_TURN);
         for id in self.replica_ids() {
             let _ = self.hear(id, Word::LinkLost(peer));
+            slices.did(1).await;
         }
     }
 
@@ -242,8 +251,9 @@ impl Shard {
 
     fn drop_received(&self, peer: NodeId) {
         self.replication.deferred.borrow_mut().drop_of(peer);
-        let mut early = self.replication.early.borrow_mut();
-        early.retain(|(from, _)| *from != peer);
+        for letters in self.replication.early.borrow_mut().values_mut() {
+            letters.retain(|(from, _)| *from != peer);
+        }
     }
 
     /// The bytes of batches that wait for room in the journal. Where they become too many, the links that they came by have to end.
@@ -255,14 +265,22 @@ impl Shard {
     /// again.
     pub fn deliver(&self, from: NodeId, letter: Letter) {
         if !self.partitions.borrow().contains_key(&letter.partition) {
-            let mut early = self.replication.early.borrow_mut();
-            if early.len() == EARLY_LETTERS_MAX {
-                early.pop_front();
-            }
-            return early.push_back((from, letter));
+            return self.keep_early(from, letter);
         }
         // It may be no replica.
         let _ = self.hear(letter.partition, Word::Message(from, letter.message));
+    }
+
+    fn keep_early(&self, from: NodeId, letter: Letter) {
+        let mut early = self.replication.early.borrow_mut();
+        let count: usize = early.values().map(Vec::len).sum();
+        if count >= EARLY_LETTERS_MAX {
+            // Mostly of partitions that are gone.
+            early.clear();
+        }
+        if letter.message.batch_bytes() == 0 {
+            early.entry(letter.partition).or_default().push((from, letter));
+        }
     }
 
     /// Takes the letters to other nodes, in the order in which they have to be sent to each.
@@ -278,6 +296,15 @@ impl Shard {
     /// Returns when there are letters or reports.
     pub async fn until_news(&self) {
         self.replication.news.notified().await;
+    }
+
+    /// Returns when the journal has died, with replicas that others have to do without.
+    pub async fn until_dead(&self) {
+        self.replication.died.notified().await;
+    }
+
+    pub(super) fn note_dead(&self) {
+        self.replication.died.notify_one();
     }
 
     /// Tells a replica a word, or has the word wait for room and for those before it.
@@ -348,7 +375,7 @@ impl Shard {
                 member.drop_held(peer);
             }
             Word::LinkLost(peer) => {
-                replica.handle_link_lost(peer);
+                replica.handle_link_lost(now, peer);
                 member.drop_held(peer);
             }
             Word::Message(from, Message::Sworn(sworn)) => replica.handle_sworn(now, from, &sworn),
@@ -549,8 +576,11 @@ impl Shard {
         waiting.push_back((before, to, id, sworn));
     }
 
-    /// Sends what has become true.
+    /// Sends what has become true. What this node's own replicas hear of it may make more true: that has its turn in the same loop.
     pub(super) fn release_sworn(&self) {
+        if self.replication.is_releasing.replace(true) {
+            return;
+        }
         let take = || {
             let (store, mut sworn) = (self.store.borrow(), self.replication.sworn.borrow_mut());
             let (before, ..) = sworn.front()?;
@@ -565,6 +595,7 @@ impl Shard {
                 false => self.send(to, partition, message),
             }
         }
+        self.replication.is_releasing.set(false);
     }
 
     /// After a flush: sends what is true now, and has a checkpoint written that something waits for.

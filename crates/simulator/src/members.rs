@@ -67,6 +67,8 @@ struct Shared {
     ends: Rc<Cell<bool>>,
     unfinished: Rc<Cell<u64>>,
     violation: Rc<RefCell<Option<String>>>,
+    /// Topics of one replica.
+    lone: Rc<RefCell<BTreeSet<String>>>,
     /// The last thing that was tried in vain.
     awaited: Rc<RefCell<String>>,
     trace: Trace,
@@ -136,6 +138,7 @@ pub(crate) async fn simulate(seed: u64, options: Options) -> Report {
         unfinished: Rc::new(Cell::new(MAKERS)),
         violation: Rc::default(),
         awaited: Rc::default(),
+        lone: Rc::default(),
         trace: trace.clone(),
     };
     let mut cluster = Cluster {
@@ -163,6 +166,9 @@ pub(crate) async fn simulate(seed: u64, options: Options) -> Report {
     }
     if !shared.is_over() {
         cluster.check(&shared).await;
+    }
+    if options.nodes >= 3 && !shared.is_over() {
+        cluster.go_on_without_one(&shared).await;
     }
     shared.is_over();
     cluster.machines.iter().for_each(Machine::note_operations);
@@ -322,6 +328,26 @@ impl Cluster {
         }
     }
 
+    /// A node goes and does not come back: every partition that others hold, too, goes on.
+    async fn go_on_without_one(&mut self, shared: &Shared) {
+        let others = self.machines.len() as u64 - 1;
+        // The first one has the metadata, without which nobody takes a leader's place.
+        let away = 1 + self.random.below(others) as usize;
+        self.machines[away].kill(&mut self.engine);
+        let is_done = Rc::new(Cell::new(false));
+        let (done, writing) = (is_done.clone(), shared.clone());
+        self.engine.add(async move {
+            write_everywhere(&writing, away).await;
+            done.set(true);
+        });
+        if !self.engine.run(Instant::now() + PEACE, || is_done.get()).await {
+            let awaited = shared.awaited.borrow().clone();
+            shared.violate(format!(
+                "node {away} is away, and the others do not go on: {awaited}"
+            ));
+        }
+    }
+
     async fn check(&mut self, shared: &Shared) {
         let is_done = Rc::new(Cell::new(false));
         let (done, checked) = (is_done.clone(), shared.clone());
@@ -338,6 +364,45 @@ impl Cluster {
             shared.violate(format!("the nodes do not come to agree: {awaited}"));
         }
     }
+}
+
+/// Waits until each partition of the topics that are there, with three replicas, takes a record at its leader.
+async fn write_everywhere(shared: &Shared, away: usize) {
+    let there = |shared: &Shared| -> Vec<String> {
+        let fates = shared.fates.borrow();
+        let there = fates.iter().filter(|(_, fate)| **fate == Fate::There);
+        there.map(|(name, _)| name.clone()).collect()
+    };
+    for name in there(shared) {
+        for index in 0..PARTITIONS {
+            loop {
+                match try_to_write(shared, &name, index, away).await {
+                    Ok(true) => break,
+                    Ok(false) => *shared.awaited.borrow_mut() = format!("{name}-{index} takes nothing"),
+                    Err(error) => {
+                        *shared.awaited.borrow_mut() = format!("{name}-{index} takes nothing: {error}");
+                    }
+                }
+                sleep(REST).await;
+            }
+        }
+    }
+}
+
+/// Says whether the partition has taken a record, or has one replica, which is away.
+async fn try_to_write(shared: &Shared, name: &str, index: i32, away: usize) -> io::Result<bool> {
+    let leaders = topics(shared, 0).await?.remove(name).unwrap_or_default();
+    let Some(leader) = leaders.get(index as usize) else {
+        return Ok(true);
+    };
+    if *leader == away && shared.lone.borrow().contains(name) {
+        return Ok(true);
+    }
+    let mut builder = BatchBuilder::new(Compression::None);
+    builder.append(0, None, Some(b"without one"), &[]);
+    Ok(append(shared, *leader, name, index, builder.build())
+        .await?
+        .is_some())
 }
 
 /// Waits until all nodes know the same topics, and holds them against what clients were told.
@@ -499,8 +564,8 @@ async fn make(shared: Shared, maker: u64, mut random: SeededRandom) {
             _ => {
                 number += 1;
                 let name = format!("topic-{maker}-{number}");
-                // Three replicas, or all that there are nodes; or one.
-                let replicas = if random.below(3) == 0 { 1 } else { -1 };
+                let several = shared.nodes.len().min(3) as i16;
+                let replicas = if random.below(3) == 0 { 1 } else { several };
                 let made = create(&shared, node, &name, replicas).await;
                 if matches!(made, Ok(true)) {
                     own.insert(name.clone());
@@ -535,6 +600,9 @@ async fn create(shared: &Shared, node: usize, name: &str, replicas: i16) -> io::
         ..CreateTopicsRequest::default()
     };
     shared.fates.borrow_mut().insert(name.to_owned(), Fate::Open);
+    if replicas == 1 {
+        shared.lone.borrow_mut().insert(name.to_owned());
+    }
     let code = client.call(&request).await?.topics[0].error_code;
     let is_made = code == 0;
     if is_made {

@@ -176,6 +176,13 @@ fn check_shards(own: &Own, hello: &Hello) -> Result<(), Refused> {
     if hello.pair == ShardPair::METADATA {
         return Ok(());
     }
+    if hello.shards != own.shards {
+        let text = format!(
+            "node {} has {} shards, and node {} has {}: nodes with partitions in common have equally many, have it join anew with an empty directory",
+            hello.node, hello.shards, own.node, own.shards,
+        );
+        return refuse(Reason::Shards, text);
+    }
     for (node, shard, shards) in [
         (hello.node, hello.pair.from, hello.shards),
         (own.node, hello.pair.to, own.shards),

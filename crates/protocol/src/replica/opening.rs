@@ -57,15 +57,27 @@ impl Opening {
         opening
     }
 
-    /// The replicas whose answers are missing: promises, or what is copied.
+    /// The replicas whose promises are missing, or count nothing because they did not know yet that they are certain.
     pub(super) fn awaited(&self, assignment: &Assignment, own: NodeId) -> Vec<NodeId> {
+        let mut awaited = others(assignment, own);
+        awaited.retain(|node| {
+            let standing = self.promised.get(node);
+            standing.is_none_or(|standing| !standing.is_certain && !assignment.uncertain.contains(node))
+        });
         match self.stage {
-            Stage::Sealing => {
-                let mut awaited = others(assignment, own);
-                awaited.retain(|node| !self.promised.contains_key(node));
-                awaited.into_iter().collect()
-            }
-            Stage::Locating { best } | Stage::Copying { best } => vec![best],
+            Stage::Sealing => awaited.into_iter().collect(),
+            // Who is copied from answers, or its link is lost.
+            Stage::Locating { .. } | Stage::Copying { .. } => Vec::new(),
+        }
+    }
+
+    /// Forgets the promise of a replica that nothing reaches. What was to be copied from it must come from another one.
+    pub(super) fn handle_link_lost(&mut self, peer: NodeId) {
+        self.promised.remove(&peer);
+        if let Stage::Locating { best } | Stage::Copying { best } = self.stage
+            && best == peer
+        {
+            self.stage = Stage::Sealing;
         }
     }
 

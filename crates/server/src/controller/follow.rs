@@ -58,6 +58,8 @@ pub(crate) struct Following {
     arrivals: RefCell<Option<mpsc::UnboundedReceiver<Entries>>>,
     proposals: RefCell<BTreeMap<u64, oneshot::Sender<Decision>>>,
     last_number: Cell<u64>,
+    /// This start was proposed: it may stand in the log.
+    pub(crate) has_proposed: Cell<bool>,
 }
 
 impl Following {
@@ -72,6 +74,7 @@ impl Following {
             proposals: RefCell::default(),
             // A decision about what an earlier process has proposed is not to be taken for one of this process's.
             last_number: Cell::new(u64::from_le_bytes(random.bytes())),
+            has_proposed: Cell::new(false),
         }
     }
 
@@ -187,10 +190,11 @@ impl Core {
             }
             // Whether or not the decision about it has come: it stands in the log.
             match replay.image().home(self.facts.node).map(|home| home.start) {
-                Some(start) if start == self.facts.incarnation => break,
-                Some(later) if later > self.facts.incarnation => return Err(self.overtaken(later)),
+                Some(start) if start == self.facts.incarnation && following.has_proposed.get() => break,
+                Some(later) if later >= self.facts.incarnation => return Err(self.overtaken(later)),
                 _ if proposing.is_some() => {}
                 _ => {
+                    following.has_proposed.set(true);
                     let fits = replay.image().check(&start);
                     fits.map_err(|error| format!("this start does not fit the metadata: {error}"))?;
                     let (core, start) = (self.clone(), start.clone());
@@ -225,8 +229,8 @@ impl Core {
 
     fn overtaken(&self, later: u64) -> String {
         format!(
-            "this is start {} of node {}, and start {later} has been told since: another process runs over a copy of this directory; \
-             stop one of them",
+            "this is start {} of node {}, and start {later} was told already: this directory is a copy that was restored, or another process \
+             runs over one; let the latest go on, or have an empty directory join as another node",
             self.facts.incarnation, self.facts.node
         )
     }

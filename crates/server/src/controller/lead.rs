@@ -140,6 +140,11 @@ impl Core {
             let why = "a node proposes its own start, and no other's";
             return commands.iter().map(|_| Outcome::failed(why)).collect();
         }
+        let is_for_nobody = |command: &Command| matches!(command, Command::OpenEpoch { leader, .. } if !self.is_here(*leader));
+        if commands.iter().any(is_for_nobody) {
+            let why = "a node that is to lead is away";
+            return commands.iter().map(|_| Outcome::failed(why)).collect();
+        }
         let controller = self.controller.as_ref().expect("peers are spoken to on core 0");
         let _turn = controller.turn.lock().await;
         // What does not fit is not journaled, either.

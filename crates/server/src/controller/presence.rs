@@ -79,6 +79,15 @@ async fn watch(core: &Rc<Core>) {
 }
 
 impl Core {
+    /// On the node that has the metadata's log: whether a node can be given something to lead.
+    pub(crate) fn is_here(&self, node: NodeId) -> bool {
+        let controller = self.controller.as_ref().expect("core 0 watches the nodes");
+        match node == self.facts.node {
+            true => !self.is_draining(),
+            false => controller.presence.here.borrow().contains(&node),
+        }
+    }
+
     fn away_nodes(&self, started: Instant) -> BTreeSet<NodeId> {
         let controller = self.controller.as_ref().expect("core 0 watches the nodes");
         self.with_metadata(|metadata| {

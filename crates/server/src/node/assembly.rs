@@ -86,6 +86,7 @@ pub struct Opening {
     opened: mpsc::UnboundedReceiver<Result<(), String>>,
     kafka: Bound,
     peer: Option<Bound>,
+    identity: NodeIdentity,
     connections_max: usize,
     draining: Arc<Semaphore>,
 }
@@ -172,6 +173,7 @@ pub(super) fn assemble(
             opened: outcomes,
             kafka,
             peer,
+            identity,
             draining: draining.clone(),
         },
         handle: Handle {
@@ -313,6 +315,9 @@ impl Opening {
             true => follow(&core, start).await,
             false => open_partitions(&core, &self.facts, start).await,
         };
+        if opened.is_err() {
+            self.count_start_back(&core);
+        }
         let mut watch = DiskWatch::new(&core);
         let shortage = watch.look().await;
         opened?;
@@ -329,6 +334,29 @@ impl Opening {
         platform::turns::spawn(watch.go_on());
         let refusal = core.shard(0).refuses().map(|refusal| refusal.to_string());
         Ok(shortage.or(refusal))
+    }
+}
+
+impl Opening {
+    /// A start that nobody was told of counts nothing: an old copy of a directory must not come to a number that was not told yet.
+    fn count_start_back(&self, core: &Core) {
+        let is_told = core
+            .following
+            .as_ref()
+            .is_none_or(|following| following.has_proposed.get());
+        let before = self
+            .identity
+            .last_incarnation
+            .and_then(|start| start.checked_sub(1));
+        if let (false, Some(start)) = (is_told, before) {
+            let identity = NodeIdentity {
+                last_incarnation: Some(start),
+                ..self.identity
+            };
+            if let Err(error) = keep_identity(&*core.disk, &identity) {
+                tracing::warn!(%error, "this start stays counted");
+            }
+        }
     }
 }
 

@@ -29,6 +29,9 @@ pub(crate) async fn dial_controller(core: Rc<Core>) {
     let (mut rest, mut failed) = (REST_MIN, None::<String>);
     loop {
         for address in &core.facts.config.cluster.join {
+            if core.is_draining() {
+                return;
+            }
             let greeted = greet_at(&core, address.clone(), Purpose::Metadata).await;
             match greeted {
                 Ok(conversation) => {

@@ -118,7 +118,7 @@ pub(super) async fn converse(core: &Rc<Core>, conversation: Conversation) -> End
     let node = peer.node;
     let (link, to_write) = core.peers.take(purpose, node);
     let (input, output) = stream.split();
-    core.handle_link(purpose, node);
+    core.handle_link(purpose, node).await;
     let (proposed, proposals) = mpsc::channel(PROPOSALS_MAX);
     let reader = Reader {
         core,
@@ -136,24 +136,24 @@ pub(super) async fn converse(core: &Rc<Core>, conversation: Conversation) -> End
         () = decide_all(core, node, proposals) => Ended::Closed,
     };
     if core.peers.forget(purpose, node, &link) {
-        core.handle_link_lost(purpose, node);
+        core.handle_link_lost(purpose, node).await;
     }
     ended
 }
 
 impl Core {
-    fn handle_link(&self, purpose: Purpose, node: NodeId) {
+    async fn handle_link(&self, purpose: Purpose, node: NodeId) {
         match (purpose, &self.following, &self.controller) {
-            (Purpose::Shard(shard), ..) => self.shard(shard.into()).handle_link(node),
+            (Purpose::Shard(shard), ..) => self.shard(shard.into()).handle_link(node).await,
             (Purpose::Metadata, Some(following), _) => following.handle_link(node),
             (Purpose::Metadata, None, Some(controller)) => controller.presence.handle_link(node),
             (Purpose::Metadata, None, None) => unreachable!("the metadata's links are on core 0"),
         }
     }
 
-    fn handle_link_lost(&self, purpose: Purpose, node: NodeId) {
+    async fn handle_link_lost(&self, purpose: Purpose, node: NodeId) {
         match (purpose, &self.following, &self.controller) {
-            (Purpose::Shard(shard), ..) => self.shard(shard.into()).handle_link_lost(node),
+            (Purpose::Shard(shard), ..) => self.shard(shard.into()).handle_link_lost(node).await,
             (Purpose::Metadata, Some(following), _) => following.handle_link_lost(),
             (Purpose::Metadata, None, Some(controller)) => controller.presence.handle_link_lost(node),
             (Purpose::Metadata, None, None) => unreachable!("the metadata's links are on core 0"),

@@ -55,7 +55,15 @@ pub(crate) async fn keep_links(core: Rc<Core>) {
             if speaking.insert(shard) {
                 let speaker = core.shard(shard.into()).clone();
                 speaker.start_replication();
-                turns::spawn(carry_letters(core.clone(), speaker));
+                turns::spawn(carry_letters(core.clone(), speaker.clone()));
+                let core = core.clone();
+                turns::spawn(async move {
+                    speaker.until_dead().await;
+                    tracing::error!(
+                        "this node ends, so that others lead in its place; start it again when its disk is well"
+                    );
+                    core.lost.notify_one();
+                });
             }
             // One of the two dials.
             if linked.insert((shard, node)) && node < core.facts.node {
@@ -68,6 +76,17 @@ pub(crate) async fn keep_links(core: Rc<Core>) {
 impl Core {
     /// Has other replicas lead in the place of this node.
     pub(crate) async fn hand_over(&self, to: Vec<(PartitionId, NodeId)>) {
+        let handed = self.facts.mailboxes.carry_out(0, move |core| async move {
+            core.hand_over_here(to).await;
+        });
+        // The node is stopping if it is not done.
+        let _ = handed.await;
+    }
+
+    async fn hand_over_here(&self, mut to: Vec<(PartitionId, NodeId)>) {
+        if !self.is_following() {
+            to.retain(|(_, leader)| self.is_here(*leader));
+        }
         let partitions = to.len();
         let own = self.facts.node;
         let plan = move |metadata: &Metadata, (id, leader): (PartitionId, NodeId), _: &mut Plans| {

@@ -18,7 +18,7 @@ use record::{
     BatchError, BatchHeader, Compression, Examined, Limits, Offset, Packing, RecompressError, whole_ms,
 };
 
-use super::super::Shard;
+use super::super::{Role, Shard};
 use super::allowance::Allowance;
 use super::bad_records::{Demands, NAMED_MAX};
 use super::contract::{AppendRefusal, AppendRequest};
@@ -52,6 +52,9 @@ pub(crate) struct Examiner {
     bytes_max: usize,
 }
 
+/// The longest batch of a partition with several replicas: it has to fit a message between nodes.
+const REPLICATED_BYTES_MAX: u32 = 15 << 20;
+
 impl Shard {
     /// Examines a batch if that does not take longer than a core has time for.
     pub(super) fn examine_here(&self, request: &AppendRequest) -> Option<Result<Approved, AppendRefusal>> {
@@ -66,8 +69,12 @@ impl Shard {
     pub(crate) fn examiner(&self, request: &AppendRequest) -> Result<Examiner, AppendRefusal> {
         let partitions = self.partitions.borrow();
         let partition = partitions.get(&request.partition);
-        let topic = &partition.ok_or_else(|| self.absence(request.partition))?.topic;
-        let bytes_max = topic.batch_bytes_max;
+        let partition = partition.ok_or_else(|| self.absence(request.partition))?;
+        let topic = &partition.topic;
+        let bytes_max = match partition.role {
+            Role::Lone(_) => topic.batch_bytes_max,
+            Role::Member(_) => topic.batch_bytes_max.min(REPLICATED_BYTES_MAX),
+        };
         if request.batch.len() > bytes_max as usize {
             return Err(AppendRefusal::TooLarge {
                 bytes: request.batch.len(),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use platform::slices::Slices;
 use protocol::leader::NodeId;
-use record::{Offset, PartitionId};
+use record::PartitionId;
 use tokio::time::sleep;
 
 use super::words::Word;
@@ -36,22 +36,24 @@ impl Shard {
                 slices.did(1).await;
             }
             let before = self.replication.awaited.replace(awaited.clone());
-            for (id, node, _) in before.intersection(&awaited) {
-                // It may be gone.
-                let _ = self.hear(*id, Word::Link(*node));
+            for (id, node) in before.intersection(&awaited) {
+                // It may be gone, or wait for room.
+                if !self.replication.deferred.borrow().has(*id) {
+                    let _ = self.hear(*id, Word::Link(*node));
+                }
                 slices.did(1).await;
             }
         }
     }
 
-    fn awaited_of(&self, id: PartitionId) -> Vec<(PartitionId, NodeId, Offset)> {
+    fn awaited_of(&self, id: PartitionId) -> Vec<(PartitionId, NodeId)> {
         let (partitions, linked) = (self.partitions.borrow(), self.replication.linked.borrow());
         let Some(Role::Member(member)) = partitions.get(&id).map(|partition| &partition.role) else {
             return Vec::new();
         };
         let awaited = member.replica.awaited().into_iter();
-        let awaited = awaited.filter(|(node, _)| linked.contains(node));
-        awaited.map(|(node, at)| (id, node, at)).collect()
+        let awaited = awaited.filter(|node| linked.contains(node));
+        awaited.map(|node| (id, node)).collect()
     }
 
     /// Reports the leaders that another replica could be in the place of: the first of each partition, so that leaders are spread again after a

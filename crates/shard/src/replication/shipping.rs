@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use platform::turns;
 use protocol::history::BatchFacts;
 use protocol::replica::Prompt;
 use record::{Offset, PartitionId};
@@ -22,6 +23,8 @@ impl Shard {
     pub(super) fn ship_later(&self, id: PartitionId, shipment: Shipment) {
         let before = self.store.borrow().staged_before();
         let mut shipments = self.replication.shipments.borrow_mut();
+        // What was wanted before is wanted no more.
+        shipments.retain(|(_, of, before)| (*of, before.to) != (id, shipment.to));
         shipments.push_back((before, id, shipment));
         self.replication.ships.notify_one();
     }
@@ -39,9 +42,12 @@ impl Shard {
             }
             if let Err(error) = self.ship(id, &shipment).await {
                 tracing::warn!(partition = %id, to = shipment.to.0, %error, "a replica could not be sent what it lacks");
-                sleep(RETRY_AFTER).await;
-                // It may be gone.
-                let _ = self.hear(id, Word::Link(shipment.to));
+                let shard = self.clone();
+                turns::spawn(async move {
+                    sleep(RETRY_AFTER).await;
+                    // It may be gone.
+                    let _ = shard.hear(id, Word::Link(shipment.to));
+                });
             }
         }
     }

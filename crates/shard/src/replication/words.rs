@@ -41,6 +41,16 @@ pub enum Message {
     Sworn(Sworn),
 }
 
+impl Message {
+    /// Bytes of its batches.
+    pub(super) fn batch_bytes(&self) -> usize {
+        match self {
+            Message::Prompt(_, batches) => batches.iter().map(Bytes::len).sum(),
+            Message::Sworn(_) => 0,
+        }
+    }
+}
+
 /// Something that a replica is told.
 #[derive(Debug, Clone)]
 pub(super) enum Word {
@@ -60,8 +70,29 @@ impl Word {
 
     pub(super) fn batch_bytes(&self) -> usize {
         match self {
-            Word::Message(_, Message::Prompt(_, batches)) => batches.iter().map(Bytes::len).sum(),
+            Word::Message(_, message) => message.batch_bytes(),
             _ => 0,
+        }
+    }
+
+    /// Says whether it makes an earlier one needless. Neither has batches.
+    fn replaces(&self, before: &Word) -> bool {
+        match (self, before) {
+            (Word::Link(peer), Word::Link(other)) | (Word::LinkLost(peer), Word::LinkLost(other)) => {
+                peer == other
+            }
+            (
+                Word::Message(from, Message::Prompt(question, _)),
+                Word::Message(other, Message::Prompt(asked, _)),
+            ) => {
+                let is_same = matches!(
+                    (question, asked),
+                    (Prompt::Seal { .. }, Prompt::Seal { .. })
+                        | (Prompt::Compare { .. }, Prompt::Compare { .. })
+                );
+                is_same && from == other
+            }
+            _ => false,
         }
     }
 }
@@ -80,6 +111,10 @@ impl Deferred {
     }
 
     pub(super) fn push_back(&mut self, id: PartitionId, word: Word) {
+        // Asked again and again, a node that has no room keeps the last question.
+        if let Some(words) = self.words.get_mut(&id) {
+            words.retain(|before| !word.replaces(before));
+        }
         self.bytes += word.batch_bytes();
         self.words.entry(id).or_default().push_back(word);
     }

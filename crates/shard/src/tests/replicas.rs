@@ -338,7 +338,10 @@ impl Cluster {
             }
             for (node, peer) in [(one, other), (other, one)] {
                 let peer = self.nodes[peer].id;
-                self.on(node, |shard| shard.handle_link(peer));
+                self.on(node, |shard| {
+                    let shard = shard.clone();
+                    turns::spawn(async move { shard.handle_link(peer).await });
+                });
             }
         }
     }
