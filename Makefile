@@ -15,10 +15,11 @@ FAULTS ?= 200
 SECONDS ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: help run dist test verify fix fuzz sim bench soak
+.PHONY: help run cluster dist test verify fix fuzz sim bench soak
 
 help:
 	@echo "make run      build the release binary and start one node on $(DATA)"
+	@echo "make cluster  build it, and start three nodes of one cluster on $(DATA)-cluster"
 	@echo "make dist     build what is installed into $(DIST): a small binary, its debug file beside it, manual pages"
 	@echo "make test     install what the tests need, then run them all"
 	@echo "make verify   change nothing: format, lints, documentation, crate arrows"
@@ -31,6 +32,10 @@ help:
 run:
 	cargo build --release -p cli --bin ropewalk
 	exec "$(CARGO_TARGET_DIR)/release/ropewalk" serve --data "$(DATA)"
+
+cluster:
+	cargo build --release -p cli --bin ropewalk
+	exec examples/three-nodes "$(CARGO_TARGET_DIR)/release/ropewalk" "$(DATA)-cluster"
 
 # Cargo strips symbols or keeps them; objcopy sets them apart. The binary names the debug file and a sum of it, by which debuggers,
 # profilers and the binary's own backtraces find it beside the binary or below /usr/lib/debug.
