@@ -244,8 +244,11 @@ impl Cluster {
         }
         self.reached.crowded |= !shard.waiting.for_commit.borrow().is_empty();
         for (id, report) in shard.take_reports() {
-            let Report::CaughtUp { replica } = report else {
-                panic!("the replica set never changes");
+            let replica = match report {
+                Report::CaughtUp { replica } => replica,
+                // Who leads is the seed's choice.
+                Report::Preferred { .. } => continue,
+                Report::Settled { .. } => panic!("the replica set never changes"),
             };
             self.reached.healed = true;
             let number = usize::try_from(id.index).expect("a partition's");
