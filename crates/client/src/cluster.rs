@@ -4,7 +4,7 @@
 //! were asked by themselves. Topics are administered in `topics`, offsets asked for in `offsets`.
 
 use std::collections::{BTreeMap, HashMap};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use kafka_wire::metadata::MetadataRequestTopic;
 use kafka_wire::{ErrorCode, MetadataRequest, MetadataResponse, Request, Text};
@@ -297,16 +297,28 @@ impl Cluster {
         Ok(by_leader.into_values().collect())
     }
 
-    /// A connection of its own to a partition's leader.
+    /// A connection of its own to a partition's leader. Of several brokers, another one may be about to take the place of a leader that is gone:
+    /// it is waited for.
     ///
     /// # Errors
     /// As `leader` and `Connection::connect`.
     pub fn connect_leader(&mut self, topic: &str, partition: i32) -> Result<(Connection, Leader)> {
-        let leader = self.leader(topic, partition)?;
-        let connection = Connection::connect(&leader.broker.address, &self.options)?;
-        Ok((connection, leader))
+        let until = Instant::now() + FAIL_OVER;
+        loop {
+            let leader = self.leader(topic, partition)?;
+            match Connection::connect(&leader.broker.address, &self.options) {
+                Ok(connection) => return Ok((connection, leader)),
+                Err(error) if self.brokers.len() == 1 || Instant::now() >= until => return Err(error),
+                Err(_) => std::thread::sleep(FAIL_OVER_REST),
+            }
+        }
     }
 }
+
+/// The longest that another leader is waited for in the place of one that cannot be reached.
+const FAIL_OVER: Duration = Duration::from_secs(3);
+/// Between two looks for one.
+const FAIL_OVER_REST: Duration = Duration::from_millis(100);
 
 /// Which names topics can have.
 const TOPIC_NAMES: &str = "a topic name has up to 249 ASCII letters, digits, '.', '_' and '-', is not reserved, and differs \
