@@ -1,4 +1,5 @@
-//! ElectLeaders: gives partitions back to the replica that should lead them (KIP-460). With one replica each, it does already.
+//! ElectLeaders: tells whether partitions are led by the replica that should lead them (KIP-460). One that should and does not will, as soon
+//! as it has everything: nobody need ask.
 
 use std::rc::Rc;
 
@@ -28,13 +29,14 @@ pub(super) async fn handle(
             ..ElectLeadersResponse::default()
         };
     }
+    let wanted = request.election_type;
     // When all are asked for, Kafka tells of those that were elected: none needs it.
     let topics = Long::of(&core, request.topic_partitions.unwrap_or_default(), &room);
     let results = gather(
         &core,
         &topics,
         |topic| &topic.partitions,
-        |topic, index| core.with_metadata(|metadata| elected(metadata, &topic.topic, *index)),
+        |topic, index| core.with_metadata(|metadata| elected(metadata, &topic.topic, *index, wanted)),
         |topic, partition_result| ReplicaElectionResult {
             topic: topic.topic.clone(),
             partition_result,
@@ -46,8 +48,15 @@ pub(super) async fn handle(
     }
 }
 
-fn elected(metadata: &Metadata, topic: &str, index: i32) -> PartitionResult {
-    let (code, message) = match find_partition(metadata, topic, index) {
+fn elected(metadata: &Metadata, topic: &str, index: i32, wanted: i8) -> PartitionResult {
+    let found = find_partition(metadata, topic, index);
+    let state = found.map(|id| metadata.partition(id));
+    let (code, message) = match state {
+        Ok(Some(state)) if wanted == PREFERRED && state.replicas.first() != Some(&state.leader) => (
+            ErrorCode::PreferredLeaderNotAvailable,
+            "the preferred replica is away, or lacks something; it leads again as soon as it has everything",
+        ),
+        Ok(_) if wanted == UNCLEAN => (ErrorCode::ElectionNotNeeded, "the partition has a leader"),
         Ok(_) => (
             ErrorCode::ElectionNotNeeded,
             "its preferred replica leads it already",

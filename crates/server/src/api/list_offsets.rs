@@ -109,7 +109,7 @@ pub(super) async fn handle(
         &core,
         &topics,
         |topic| &topic.partitions,
-        |_, wanted| told(wanted, found.next().expect("one question, one answer")),
+        |_, wanted| told(wanted, version, found.next().expect("one question, one answer")),
         |topic, partitions| ListOffsetsTopicResponse {
             name: topic.name.clone(),
             partitions,
@@ -156,9 +156,15 @@ fn question(
     Ok((partition, (query, epoch)))
 }
 
-fn told(wanted: &ListOffsetsPartition, found: Result<Found, ErrorCode>) -> ListOffsetsPartitionResponse {
+fn told(
+    wanted: &ListOffsetsPartition,
+    version: i16,
+    found: Result<Found, ErrorCode>,
+) -> ListOffsetsPartitionResponse {
     let (found, code) = match found {
         Ok(found) => (found, ErrorCode::None),
+        // Clients of earlier versions do not know that the offset comes (KIP-207).
+        Err(ErrorCode::OffsetNotAvailable) if version < 5 => (Found::NOTHING, ErrorCode::LeaderNotAvailable),
         Err(code) => (Found::NOTHING, code),
     };
     ListOffsetsPartitionResponse {
