@@ -137,7 +137,7 @@ impl Shard {
     fn compaction_need_of(&self, id: PartitionId, now_ms: i64) -> Option<CompactionNeed> {
         let (store, partitions) = (self.store.borrow(), self.partitions.borrow());
         let partition = partitions.get(&id)?;
-        // What a pass leaves has gaps, which cannot be sent to a replica yet.
+        // A pass leaves gaps, which cannot be sent to a replica yet.
         if matches!(partition.role, Role::Member(_)) {
             return None;
         }

@@ -56,13 +56,13 @@ const BARE_ENTRIES_MAX: usize = 3;
 pub(super) struct Replication {
     /// The bytes of all partitions that are not committed.
     room: RefCell<UncommittedRoom>,
-    /// Words that wait for room in the journal. Who delivers letters bounds them ([`Shard::deferred_bytes`]).
+    /// Words that wait for room in the journal. Their number is bounded by whoever delivers letters ([`Shard::deferred_bytes`]).
     deferred: RefCell<Deferred>,
     /// Letters without batches that came before their partition.
     early: RefCell<BTreeMap<PartitionId, Vec<(NodeId, Letter)>>>,
     /// The nodes that letters reach.
     linked: RefCell<BTreeSet<NodeId>>,
-    /// Who was awaited at the last look.
+    /// The nodes that were awaited at the last look.
     awaited: RefCell<BTreeSet<(PartitionId, NodeId)>>,
     /// Room for batches on their way to replicas that lack them.
     shipped: Arc<Semaphore>,
@@ -576,7 +576,7 @@ impl Shard {
         waiting.push_back((before, to, id, sworn));
     }
 
-    /// Sends what has become true. What this node's own replicas hear of it may make more true: that has its turn in the same loop.
+    /// Sends what has become true. More may become so as this node's own replicas hear of it: that has its turn in the same loop.
     pub(super) fn release_sworn(&self) {
         if self.replication.is_releasing.replace(true) {
             return;

@@ -81,10 +81,7 @@ fn verdict(report: &Report, arguments: &Arguments) -> ExitCode {
             let seed = report.seed;
             let again = match arguments.nodes {
                 1 => format!("make sim SEED={seed}"),
-                nodes => format!(
-                    "simulator --nodes {nodes} --faults {} --seed {seed}",
-                    arguments.faults
-                ),
+                nodes => format!("make sim NODES={nodes} FAULTS={} SEED={seed}", arguments.faults),
             };
             eprintln!("seed {seed} failed: {violation}\n  run it again: {again}");
             ExitCode::FAILURE

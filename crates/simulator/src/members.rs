@@ -51,7 +51,7 @@ enum Fate {
     Gone,
 }
 
-/// What clients were shown, for all of them to see.
+/// Things that clients were shown, for all of them to see.
 type Shown<At, What> = Rc<RefCell<BTreeMap<At, What>>>;
 
 /// State that all clients share.

@@ -116,14 +116,14 @@ static OF_NODES: &[KnownConfig] = &[
         ConfigKind::Long,
         "9223372036854775807",
         0,
-        "No effect: there is one replica of each partition.",
+        "No effect: replicas are sent what they lack at a pace of their own.",
     ),
     topic_config::bytes(
         "leader.replication.throttled.rate",
         ConfigKind::Long,
         "9223372036854775807",
         0,
-        "No effect: there is one replica of each partition.",
+        "No effect: replicas are sent what they lack at a pace of their own.",
     ),
     topic_config::bytes(
         "log.cleaner.io.buffer.size",
@@ -165,7 +165,7 @@ static OF_NODES: &[KnownConfig] = &[
         ConfigKind::Int,
         "1",
         1,
-        "No effect: there is one replica of each partition.",
+        "No effect: replicas are sent what they lack at a pace of their own.",
     ),
     topic_config::bytes(
         "replica.alter.log.dirs.io.max.bytes.per.second",

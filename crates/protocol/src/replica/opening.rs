@@ -66,12 +66,12 @@ impl Opening {
         });
         match self.stage {
             Stage::Sealing => awaited.into_iter().collect(),
-            // Who is copied from answers, or its link is lost.
+            // A replica that is copied from answers, or its link is lost.
             Stage::Locating { .. } | Stage::Copying { .. } => Vec::new(),
         }
     }
 
-    /// Forgets the promise of a replica that nothing reaches. What was to be copied from it must come from another one.
+    /// Forgets the promise of a replica that nothing reaches. Another one must give what was to be copied from it.
     pub(super) fn handle_link_lost(&mut self, peer: NodeId) {
         self.promised.remove(&peer);
         if let Stage::Locating { best } | Stage::Copying { best } = self.stage

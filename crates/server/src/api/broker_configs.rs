@@ -12,25 +12,27 @@ use crate::config::{KeyDescription, KeyKind, Source, kafka_names, key_of};
 use crate::core::Core;
 
 /// A config of Kafka's brokers that has one value here, which nothing changes: for tools that read it.
-struct Given {
+struct Given<'a> {
     name: &'static str,
-    value: &'static str,
+    value: &'a str,
     kind: i8,
     documentation: &'static str,
 }
 
-const GIVEN: &[Given] = &[
+/// The replicas of a new topic, which the nodes decide.
+const DEFAULT_REPLICAS: Given<'static> = given(
+    "default.replication.factor",
+    "1",
+    INT,
+    "Three, or as many as there are nodes that others reach (peer.listen).",
+);
+
+const GIVEN: &[Given<'static>] = &[
     given(
         "controlled.shutdown.enable",
         "true",
         BOOLEAN,
         "A node that stops answers what is under way; see shutdown.deadline.",
-    ),
-    given(
-        "default.replication.factor",
-        "1",
-        INT,
-        "There is one replica of each partition.",
     ),
     given("delete.topic.enable", "true", BOOLEAN, "Topics can be deleted."),
     given(
@@ -43,7 +45,7 @@ const GIVEN: &[Given] = &[
         "offsets.topic.replication.factor",
         "1",
         SHORT,
-        "There is one replica of each partition.",
+        "The groups' topic has one replica of each partition.",
     ),
     given(
         "process.roles",
@@ -59,7 +61,12 @@ const GIVEN: &[Given] = &[
     ),
 ];
 
-const fn given(name: &'static str, value: &'static str, kind: i8, documentation: &'static str) -> Given {
+const fn given(
+    name: &'static str,
+    value: &'static str,
+    kind: i8,
+    documentation: &'static str,
+) -> Given<'static> {
     Given {
         name,
         value,
@@ -70,6 +77,9 @@ const fn given(name: &'static str, value: &'static str, kind: i8, documentation:
 
 /// The value of a config of Kafka's that nothing changes here.
 pub(super) fn given_value(name: &str) -> Option<&'static str> {
+    if name == DEFAULT_REPLICAS.name {
+        return Some("3, or the number of nodes that others reach,");
+    }
     let found = GIVEN.iter().find(|given| given.name == name);
     found.map(|given| given.value)
 }
@@ -100,7 +110,15 @@ pub(super) fn of_node(core: &Core, detail: Detail) -> Vec<DescribeConfigsResourc
         let fixed = kafka_names(&key.key).filter(|name| KnownBrokerConfig::find(name).is_err());
         fixed.map(move |name| kafka_config(name, key, detail))
     });
-    let given = GIVEN.iter().map(|given| given_config(given, detail));
+    let replicas = core
+        .with_metadata(|metadata| metadata.default_replicas(&[]))
+        .to_string();
+    let given_by_cluster = Given {
+        value: &replicas,
+        ..DEFAULT_REPLICAS
+    };
+    let given = GIVEN.iter().chain([&given_by_cluster]);
+    let given = given.map(|given| given_config(given, detail));
     let all = own.chain(under_kafkas_names).chain(given);
     all.chain(of_clients).collect()
 }
@@ -197,12 +215,12 @@ fn node_config(described: &KeyDescription, detail: Detail) -> DescribeConfigsRes
 fn given_config(given: &Given, detail: Detail) -> DescribeConfigsResourceResult {
     let built_in = DescribeConfigsSynonym {
         name: Text::from_static(given.name),
-        value: Some(Text::from_static(given.value)),
+        value: Some(Text::from(given.value)),
         source: source_code(ConfigSource::Default),
     };
     DescribeConfigsResourceResult {
         name: Text::from_static(given.name),
-        value: Some(Text::from_static(given.value)),
+        value: Some(Text::from(given.value)),
         read_only: true,
         config_source: source_code(ConfigSource::Default),
         is_sensitive: false,

@@ -183,7 +183,7 @@ fn partitions<'a>(
             leader_id: state.leader.0,
             leader_epoch: state.epoch.0,
             replica_nodes: replicas.clone(),
-            // A replica set of one is always in sync, and nobody waits to be let in again.
+            // Only its leader knows who is behind, and tells nobody yet.
             isr_nodes: replicas,
             eligible_leader_replicas: Some(Vec::new()),
             last_known_elr: Some(Vec::new()),

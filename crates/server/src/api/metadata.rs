@@ -328,7 +328,7 @@ fn told(metadata: &Metadata, topic: &Topic) -> MetadataResponseTopic {
             leader_id: state.leader.0,
             leader_epoch: state.epoch.0,
             replica_nodes: replicas.clone(),
-            // A replica set of one is always in sync.
+            // Only its leader knows who is behind, and tells nobody yet.
             isr_nodes: replicas,
             ..MetadataResponsePartition::default()
         }

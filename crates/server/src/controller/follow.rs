@@ -93,7 +93,7 @@ impl Following {
         self.give_up_waiting();
     }
 
-    /// What was proposed may be made all the same.
+    /// Clears the proposals that wait. They may be made all the same.
     pub(crate) fn give_up_waiting(&self) {
         self.proposals.borrow_mut().clear();
     }
@@ -188,7 +188,7 @@ impl Core {
             if !has_all {
                 continue;
             }
-            // Whether or not the decision about it has come: it stands in the log.
+            // It stands in the log, even if the decision about it has not come.
             match replay.image().home(self.facts.node).map(|home| home.start) {
                 Some(start) if start == self.facts.incarnation && following.has_proposed.get() => break,
                 Some(later) if later >= self.facts.incarnation => return Err(self.overtaken(later)),
@@ -255,7 +255,7 @@ impl Core {
         let mut replay = None;
         while let Some(entries) = arrivals.recv().await {
             if let Err(error) = self.take_entries(entries, &mut replay).await {
-                // What it would go on to serve is not the cluster's any more.
+                // It would go on to serve a state that is not the cluster's any more.
                 tracing::error!(%error, "this node cannot follow the metadata any more, and ends");
                 return self.lost.notify_one();
             }

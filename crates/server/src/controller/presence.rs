@@ -28,7 +28,7 @@ const AGAIN: Duration = Duration::from_secs(1);
 /// Topics that are looked through before others have their turn; they may have many partitions.
 const TOPICS_IN_ONE_TURN: usize = 100;
 
-/// Who is there.
+/// The nodes that are there.
 #[derive(Default)]
 pub(crate) struct Presence {
     here: RefCell<BTreeSet<NodeId>>,

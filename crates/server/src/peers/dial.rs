@@ -24,9 +24,33 @@ const GREETING: Duration = Duration::from_secs(5);
 const REST_MIN: Duration = Duration::from_millis(50);
 const REST_MAX: Duration = Duration::from_secs(1);
 
+/// Attempts that have failed since the last that has not.
+#[derive(Default)]
+struct Attempts {
+    rests: u32,
+    last_error: Option<String>,
+}
+
+impl Attempts {
+    /// Gives the error, unless it is the one that was told already.
+    fn note_failed(&mut self, error: &Ended) -> Option<&str> {
+        let error = error.to_string();
+        let is_news = self.last_error.as_ref() != Some(&error);
+        self.last_error = Some(error);
+        self.last_error.as_deref().filter(|_| is_news)
+    }
+
+    /// Rests, longer each time.
+    async fn rest(&mut self) {
+        let rest = REST_MIN.saturating_mul(1 << self.rests.min(8));
+        self.rests += 1;
+        sleep(rest.min(REST_MAX)).await;
+    }
+}
+
 /// Keeps a connection to the controller, which is at one of the addresses to join, as long as the core lives.
 pub(crate) async fn dial_controller(core: Rc<Core>) {
-    let (mut rest, mut failed) = (REST_MIN, None::<String>);
+    let mut attempts = Attempts::default();
     loop {
         for address in &core.facts.config.cluster.join {
             if core.is_draining() {
@@ -35,39 +59,32 @@ pub(crate) async fn dial_controller(core: Rc<Core>) {
             let greeted = greet_at(&core, address.clone(), Purpose::Metadata).await;
             match greeted {
                 Ok(conversation) => {
-                    (rest, failed) = (REST_MIN, None);
+                    attempts = Attempts::default();
                     let node = conversation.peer.node.0;
                     tracing::info!(node, %address, "connected to a node");
                     let ended = converse(&core, conversation).await;
                     tracing::warn!(node, %ended, "the connection to a node has ended");
                 }
                 Err(Ended::Refused(refused)) if refused.reason() == Reason::Incarnation => {
-                    // What it would go on to serve is another process's.
+                    // It would go on to serve the partitions of another process.
                     tracing::error!(%refused, "a later start of this node is known, and this one ends");
                     return core.lost.notify_one();
                 }
                 Err(error) => {
-                    let error = error.to_string();
-                    match failed.as_ref() == Some(&error) {
-                        // It was said already.
-                        true => tracing::debug!(%address, error, "no connection to a node"),
-                        false => {
-                            tracing::warn!(%address, error, "no connection to a node; it is tried again")
-                        }
+                    if let Some(error) = attempts.note_failed(&error) {
+                        tracing::warn!(%address, error, "no connection to a node; it is tried again");
                     }
-                    failed = Some(error);
                 }
             }
         }
-        sleep(rest).await;
-        rest = (2 * rest).min(REST_MAX);
+        attempts.rest().await;
     }
 }
 
 /// Keeps a connection to another node for a shard, as long as the core lives. The metadata says where that is.
 pub(super) async fn dial_shard(core: Rc<Core>, shard: u16, node: NodeId) {
     let purpose = Purpose::Shard(shard);
-    let (mut rest, mut failed) = (REST_MIN, None::<String>);
+    let mut attempts = Attempts::default();
     loop {
         let address = core.with_metadata(|metadata| metadata.home(node)?.peer.clone());
         let greeted = match address {
@@ -79,21 +96,19 @@ pub(super) async fn dial_shard(core: Rc<Core>, shard: u16, node: NodeId) {
         };
         match greeted {
             Ok(conversation) if conversation.peer.node == node => {
-                (rest, failed) = (REST_MIN, None);
+                attempts = Attempts::default();
                 tracing::info!(node = node.0, %purpose, "connected to a node");
                 let ended = converse(&core, conversation).await;
                 tracing::warn!(node = node.0, %purpose, %ended, "the connection to a node has ended");
             }
             greeted => {
-                let error = greeted.err().unwrap_or(Ended::OutOfPlace).to_string();
-                if failed.as_ref() != Some(&error) {
+                let error = greeted.err().unwrap_or(Ended::OutOfPlace);
+                if let Some(error) = attempts.note_failed(&error) {
                     tracing::warn!(node = node.0, %purpose, error, "no connection to a node; it is tried again");
                 }
-                failed = Some(error);
             }
         }
-        sleep(rest).await;
-        rest = (2 * rest).min(REST_MAX);
+        attempts.rest().await;
     }
 }
 

@@ -232,6 +232,32 @@ fn records_survive_the_loss_of_their_leader() {
     drop((founder, second, third));
 }
 
+/// A node that is stopped in order hands over first, and is given its place back once it has everything.
+#[test]
+fn leaders_are_handed_over_and_back() {
+    let (founder, peers) = founder();
+    let (second, third) = (joined_in_reach(&peers), joined_in_reach(&peers));
+    let mut wire = founder.connect();
+    assert_eq!(created(&mut wire, "orders", 3), 0);
+    let mut wires: BTreeMap<i32, Wire> = [(1, &founder), (2, &second), (3, &third)]
+        .map(|(id, node)| (id, node.connect()))
+        .into();
+    for index in 0..3 {
+        append_at_leader(&mut wires, index, "one");
+    }
+    drop(wires);
+    let sets = [("cluster.join", &*peers), ("peer.listen", "127.0.0.1:0")];
+    let second = second.restart_with(&sets, |_| {
+        // It has drained: others lead already, and nobody has had to miss it.
+        assert!(!leaders(&mut wire, "orders").contains(&2));
+    });
+    eventually("it leads again", || leaders(&mut wire, "orders") == [1, 2, 3]);
+    let mut own = second.connect();
+    eventually("it serves", || own.fetch("orders", 1, 0).error_code == 0);
+    assert_eq!(own.read_values("orders", 1), ["one"]);
+    drop((founder, third));
+}
+
 #[test]
 fn without_a_quorum_nothing_is_acknowledged() {
     let (founder, peers) = founder();

@@ -23,7 +23,7 @@ impl Shard {
     pub(super) fn ship_later(&self, id: PartitionId, shipment: Shipment) {
         let before = self.store.borrow().staged_before();
         let mut shipments = self.replication.shipments.borrow_mut();
-        // What was wanted before is wanted no more.
+        // An earlier order is void.
         shipments.retain(|(_, of, before)| (*of, before.to) != (id, shipment.to));
         shipments.push_back((before, id, shipment));
         self.replication.ships.notify_one();

@@ -246,7 +246,7 @@ impl Cluster {
         for (id, report) in shard.take_reports() {
             let replica = match report {
                 Report::CaughtUp { replica } => replica,
-                // Who leads is the seed's choice.
+                // The seed chooses who leads.
                 Report::Preferred { .. } => continue,
                 Report::Settled { .. } => panic!("the replica set never changes"),
             };
@@ -775,6 +775,45 @@ fn a_follower_whose_journal_is_full_goes_on_when_there_is_room() {
     cluster.settle();
     assert!(!waits(&cluster));
     assert_eq!(cluster.check(), Ok(()));
+}
+
+/// All of them are true at once: a leader hears its own word about each.
+#[test]
+fn a_flush_of_very_many_batches_is_heard_of_in_one_loop() {
+    let mut cluster = Cluster::new(1);
+    cluster.settle();
+    let answers = cluster.on(0, |shard| {
+        let append = |number: usize| {
+            let mut builder = BatchBuilder::new(Compression::None);
+            builder.append(0, None, Some(number.to_string().as_bytes()), &[]);
+            let (request, answer) = AppendRequest::new(partition(0), builder.build(), Acks::Quorum);
+            shard.append(request);
+            answer
+        };
+        (0..1_500).map(append).collect::<Vec<_>>()
+    });
+    cluster.settle();
+    let mut answers = answers.expect("nobody crashes");
+    let mut acknowledged = answers.iter_mut().map(|answer| answer.try_recv());
+    assert!(acknowledged.all(|answer| matches!(answer, Ok(Ok(_)))));
+}
+
+#[test]
+fn a_journal_that_dies_with_replicas_is_told_of() {
+    let mut cluster = Cluster::new(1);
+    cluster.settle();
+    let is_dead = |cluster: &mut Cluster| cluster.on(0, |shard| shard.until_dead().now_or_never().is_some());
+    assert_eq!(is_dead(&mut cluster), Some(false));
+    cluster.nodes[0].disk.fail_when(|call| {
+        let fails = call.kind == OperationKind::WriteDurable;
+        fails.then_some(FaultKind::Error {
+            errno: 5,
+            applied: Applied::Nothing,
+        })
+    });
+    cluster.append(0, 0);
+    cluster.settle();
+    assert_eq!(is_dead(&mut cluster), Some(true));
 }
 
 #[test]
