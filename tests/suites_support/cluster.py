@@ -1,5 +1,7 @@
 """Three `ropewalk serve` processes that are one cluster: the first founds it, the others join."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 from suites_support.load import client
 from suites_support.node import TINY, Node, free_port
 from suites_support.suite import wait_until
@@ -20,11 +22,20 @@ class Cluster:
             if number > 1:
                 settings["cluster.join"] = founder
             self.nodes.append(Node(folder / "data", folder / "node.log", settings))
+        self.is_founded = False
         self.kafka = ",".join(node.kafka for node in self.nodes)
 
     def start(self):
-        for node in self.nodes:
-            node.start()
+        """The first time, one after the other: so they get their ids in this order. Later beside each other, for two of three are needed to start any."""
+        if not self.is_founded:
+            for node in self.nodes:
+                node.start()
+            self.is_founded = True
+            return
+        down = [node for node in self.nodes if node.process is None]
+        with ThreadPoolExecutor(len(down)) as starters:
+            # Takes the outcomes, too.
+            list(starters.map(lambda node: node.start(), down))
 
     def stop(self):
         for node in self.nodes:

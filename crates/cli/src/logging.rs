@@ -3,14 +3,14 @@
 use std::io::{IsTerminal, stderr};
 
 use server::config::{LogFormat, LogLevel, LogSettings};
-use tracing::Level;
+use tracing_subscriber::EnvFilter;
 
 /// Begins logging for the rest of the process. Called once.
 pub(crate) fn start(settings: &LogSettings) {
     let colored = stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     let lines = tracing_subscriber::fmt()
         .with_writer(stderr)
-        .with_max_level(level(settings.level))
+        .with_env_filter(filter(settings.level))
         .with_ansi(colored)
         // A line that cannot be written must not end the node.
         .log_internal_errors(false);
@@ -20,12 +20,14 @@ pub(crate) fn start(settings: &LogSettings) {
     }
 }
 
-fn level(level: LogLevel) -> Level {
-    match level {
-        LogLevel::Error => Level::ERROR,
-        LogLevel::Warn => Level::WARN,
-        LogLevel::Info => Level::INFO,
-        LogLevel::Debug => Level::DEBUG,
-        LogLevel::Trace => Level::TRACE,
-    }
+/// The library behind the metadata group warns of each message that is not answered in time: what there is to know of that, the node says
+/// itself. Whoever looks closer hears it.
+fn filter(level: LogLevel) -> EnvFilter {
+    EnvFilter::new(match level {
+        LogLevel::Error => "error",
+        LogLevel::Warn => "warn,openraft=error",
+        LogLevel::Info => "info,openraft=error",
+        LogLevel::Debug => "debug,openraft=info",
+        LogLevel::Trace => "trace,openraft=debug",
+    })
 }

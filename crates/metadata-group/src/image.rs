@@ -19,7 +19,10 @@ pub struct Entry {
 /// is installed. The same entries must make the same image on every node.
 pub trait Image: 'static {
     /// Takes in the next committed entry. Offsets rise, with gaps where the group's own entries are.
-    fn apply(&mut self, entry: Entry);
+    ///
+    /// # Errors
+    /// It cannot be read here. The group stops then: a node that went on would come to another image than the others.
+    fn apply(&mut self, entry: Entry) -> Result<(), Unusable>;
 
     /// Returns the whole image as bytes, at most [`SNAPSHOT_BYTES_MAX`](crate::SNAPSHOT_BYTES_MAX) of them.
     fn snapshot(&self) -> Bytes;
@@ -31,7 +34,7 @@ pub trait Image: 'static {
     fn install(&mut self, last: EntryId, snapshot: Bytes) -> Result<(), Unusable>;
 }
 
-/// A snapshot cannot be read by the image that it is for.
+/// An entry or a snapshot cannot be read by the image that it is for.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the snapshot is of no use here: {0}")]
+#[error("what the metadata group has committed is of no use here: {0}")]
 pub struct Unusable(pub String);

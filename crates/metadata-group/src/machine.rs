@@ -35,21 +35,23 @@ impl Machine {
         }
     }
 
-    fn apply_one(&mut self, id: LibraryId, payload: Payload) {
+    fn apply_one(&mut self, id: LibraryId, payload: Payload) -> io::Result<()> {
         let next = self.applied.map_or(0, |id| id.index + 1);
         assert_eq!(id.index, next, "entries are applied in their order, each once");
         match payload {
             Payload::Blank => {}
             Payload::Normal(proposal) => {
                 self.growth.add(proposal.0.len());
-                self.image.apply(Entry {
+                let applied = self.image.apply(Entry {
                     id: (&id).into(),
                     bytes: proposal.0,
                 });
+                applied.map_err(|unusable| io::Error::new(io::ErrorKind::InvalidData, unusable))?;
             }
             Payload::Membership(members) => self.members = StoredMembers::new(Some(id), members),
         }
         self.applied = Some(id);
+        Ok(())
     }
 }
 
@@ -67,7 +69,7 @@ impl RaftStateMachine<Library> for Machine {
     {
         while let Some(next) = entries.next().await {
             let (entry, proposer) = next?;
-            self.apply_one(entry.log_id, entry.payload);
+            self.apply_one(entry.log_id, entry.payload)?;
             if let Some(proposer) = proposer {
                 proposer.send(());
             }

@@ -71,6 +71,8 @@ impl Settings {
             max_in_snapshot_log_to_keep: self.kept_entries,
             removed_leader_step_down: StepDownPolicy::After(ms(self.heartbeat)),
             enable_pre_vote: Some(true),
+            // A member over an older copy of its directory must not stop the one that leads.
+            allow_log_reversion: Some(true),
             // The end of what is committed is not stored, so only an election tells it after a start.
             enable_leader_restore: Some(false),
             backoff: format!("{0}ms {0}ms {0}ms", ms(self.heartbeat)),

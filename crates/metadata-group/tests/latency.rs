@@ -29,7 +29,9 @@ impl Transport for Nobody {
 struct Nothing;
 
 impl Image for Nothing {
-    fn apply(&mut self, _entry: Entry) {}
+    fn apply(&mut self, _entry: Entry) -> Result<(), Unusable> {
+        Ok(())
+    }
 
     fn snapshot(&self) -> Bytes {
         Bytes::new()

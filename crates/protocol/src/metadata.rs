@@ -12,6 +12,7 @@ mod apply;
 pub mod broker_config;
 mod command;
 mod configs;
+mod group_log;
 mod image;
 mod log;
 mod memory;
@@ -34,8 +35,9 @@ pub use broker_config::{BrokerConfig, KnownBrokerConfig};
 pub use command::{Address, COMMAND_BYTES_MAX, Command, Home, ReplicaSet};
 pub(crate) use command::{read_home, write_home};
 pub use configs::{ConfigEdit, ConfigOperation, ConfigTarget, ConfigValue, ConfigWish};
+pub use group_log::{Effect, GroupImage, PROPOSAL_COMMANDS_MAX, Process, Proposal, image_entries};
 pub use image::ImageWriter;
-pub use log::{Growth, ImagePart, Replay, ReplayError, command_of, image_parts};
+pub use log::{Growth, ImagePart, Replay, ReplayError, image_parts};
 pub use memory::Plans;
 pub use plan::{NewTopic, PRODUCER_ID_BLOCK, PlanError, PlanLimits};
 pub use topic_config::{ConfigChange, ConfigEntry, ConfigError, ConfigSource, TopicConfig, TopicSettings};
@@ -214,6 +216,13 @@ impl Metadata {
     pub fn home(&self, node: NodeId) -> Option<&Home> {
         let started = self.nodes.get(&node).map(|node| node.home.as_ref());
         started.unwrap_or_else(|| self.joined.get(&node))
+    }
+
+    /// What is known of all nodes, whether or not they have started yet.
+    pub fn homes(&self) -> impl Iterator<Item = (NodeId, &Home)> + '_ {
+        let started = self.nodes.iter();
+        let started = started.filter_map(|(id, node)| Some((*id, node.home.as_ref()?)));
+        started.chain(self.joined.iter().map(|(id, home)| (*id, home)))
     }
 
     /// The node whose directory this is, if it has joined and not started yet.

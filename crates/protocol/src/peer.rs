@@ -10,8 +10,8 @@ mod batches;
 mod decoder;
 mod header;
 mod hello;
+mod join;
 mod message;
-mod metadata;
 mod replica;
 #[cfg(test)]
 mod tests;
@@ -21,5 +21,5 @@ pub use batches::{BatchesError, facts_of};
 pub use decoder::{Decoder, GREETING_BYTES_MAX, MessageError, Phase};
 pub use header::{HEADER_BYTES, Kind};
 pub use hello::{Hello, REFUSED_TEXT_BYTES_MAX, Reason, Refused, ShardPair, Versions, WIRE_VERSIONS};
+pub use join::{Join, Joined, in_one_line};
 pub use message::{Encoded, Heartbeat, Message, ReplicaMessage};
-pub use metadata::{Decision, Entries, Join, Joined, OUTCOME_TEXT_BYTES_MAX, Outcome, Proposal, in_one_line};

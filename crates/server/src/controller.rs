@@ -1,14 +1,14 @@
-//! The one place where metadata changes: core 0 plans a change on the committed image, journals it as a record of the
-//! metadata partition like any other append, and when that is committed has every core apply it.
+//! The one place where metadata changes: core 0 plans a change on the committed image, has it committed, and has every core apply it.
 //!
-//! One change at a time, so that a plan is never outdated when it is applied. A change is answered when every core
+//! A node that is alone journals a change as a record of the metadata partition, like any other append; its start replays them, and `image`
+//! keeps them few. A node that others can join has its part in the metadata group instead (`metadata_log`), which orders the changes of all.
+//!
+//! One change at a time, so that no plan of this node is outdated by another one of it. A change is answered when every core
 //! has applied it: whoever asked sees it on any connection.
-//!
-//! A start replays the log; `image` keeps it short.
 
-mod follow;
 mod image;
-mod lead;
+mod members;
+mod metadata_log;
 mod presence;
 
 use std::cell::Cell;
@@ -21,20 +21,22 @@ use futures_util::future::join_all;
 use planted::{Bug, planted};
 use protocol::ApplyError;
 use protocol::metadata::{
-    COMMAND_BYTES_MAX, Command, Growth, Metadata, PlanError, Plans, Replay, metadata_settings,
+    COMMAND_BYTES_MAX, Command, Growth, Metadata, PROPOSAL_COMMANDS_MAX, PlanError, Plans, Replay,
+    metadata_settings,
 };
-use record::{BatchBuilder, Compression, Offset, Record};
+use record::{BatchBuilder, Compression, Record};
 use shard::{Acks, AppendRefusal, AppendRequest, DiskShortage};
 use storage::Reserve;
-use tokio::sync::{Mutex, oneshot, watch};
+use tokio::sync::{Mutex, oneshot};
 
 use crate::budget::SharedRoom;
 use crate::change_log::TopicBefore;
 use crate::core::{Core, METADATA_PARTITION};
 use crate::mailbox::Stopping;
 
-pub(crate) use follow::{Following, ForwardError};
-use presence::Presence;
+pub(crate) use members::keep_members;
+pub(crate) use metadata_log::{CommitError, MetadataLog};
+pub(crate) use presence::Presence;
 pub(crate) use presence::replace_leaders;
 
 /// A batch of the metadata partition is closed beyond this size.
@@ -46,9 +48,9 @@ const _: () = assert!(
     "one command more does not make a batch too large"
 );
 
-/// Commands that are planned, journaled and applied together: a larger change is made in parts, so that no step of it keeps a core
+/// Commands that are planned, committed and applied together: a larger change is made in parts, so that no step of it keeps a core
 /// to itself. Each command is made or refused by itself anyhow.
-const COMMANDS_AT_ONCE: usize = 64;
+const COMMANDS_AT_ONCE: usize = PROPOSAL_COMMANDS_MAX;
 /// From so many partitions on that the commands of a part touch, it takes no more of them.
 const PARTITIONS_AT_ONCE: usize = 2_000;
 /// From so many bytes of config values on that the commands of a part have, it takes no more of them: a list of 32 KiB is read through many
@@ -71,17 +73,15 @@ pub(crate) enum ChangeError {
     /// The node is stopping.
     #[error(transparent)]
     Stopping(#[from] Stopping),
-    /// The node that has the metadata's log has not made it.
+    /// The metadata group has not committed it.
     #[error(transparent)]
-    Forward(#[from] ForwardError),
+    Commit(#[from] CommitError),
 }
 
 /// Serializes changes.
 #[derive(Default)]
 pub(crate) struct Controller {
     turn: Mutex<()>,
-    /// Where the log's next entry goes: the image has every one before it.
-    committed: watch::Sender<Offset>,
     /// Repeatable changes since the disk is full.
     reserved_changes: Cell<u32>,
     /// The growth of the metadata log since its newest image.
@@ -190,7 +190,7 @@ impl Core {
             let mut plans = Plans::of(self.facts.config.plan_limits(), client);
             let mut plan = |metadata: &Metadata, wanted| plan(metadata, wanted, &mut plans);
             let part = self.with_metadata(|metadata| plan_part(metadata, &mut wanted, &mut plan));
-            // Where the log is, the image stays as it is until the part is committed: nobody else changes it.
+            // Nobody else on this node changes the image until the part is committed.
             tokio::task::yield_now().await;
             changed.extend(self.commit_part(part).await);
         }
@@ -213,8 +213,8 @@ impl Core {
         if commands.is_empty() {
             return Vec::new();
         }
-        if self.is_following() {
-            return self.forward(&commands).await;
+        if self.metadata_log.is_some() {
+            return self.commit_allowed_in_group(&commands).await;
         }
         let journaled = self.journal_allowed(&commands).await;
         let committed = commands.into_iter().zip(&journaled);
@@ -223,7 +223,6 @@ impl Core {
             .map(|(command, _)| command)
             .collect();
         let (applied, told) = self.apply_everywhere(committed).await;
-        self.note_committed();
         let mut applied = applied.into_iter();
         let outcome = |journaled: Result<(), AppendRefusal>| -> Changed {
             journaled?;
@@ -234,26 +233,24 @@ impl Core {
         journaled.into_iter().map(outcome).collect()
     }
 
-    /// Tells the nodes that follow of what was committed.
-    pub(crate) fn note_committed(&self) {
-        let controller = self.controller.as_ref().expect("core 0 has the metadata's log");
-        let end = self
-            .shard(0)
-            .with_leader(METADATA_PARTITION, |leader| leader.tail());
-        if let Ok(end) = end {
-            controller.committed.send_replace(end);
+    /// The same in the metadata group, for the commands that there is room for here. A command that changes nothing is not proposed.
+    async fn commit_allowed_in_group(&self, commands: &[Command]) -> Vec<Changed> {
+        let mut outcomes: Vec<Changed> = self
+            .allowed(commands)
+            .into_iter()
+            .map(|allowed| Ok(allowed?))
+            .collect();
+        let places: Vec<usize> = (0..commands.len())
+            .filter(|place| outcomes[*place].is_ok() && !commands[*place].changes_nothing())
+            .collect();
+        let allowed: Vec<Command> = places.iter().map(|place| commands[*place].clone()).collect();
+        if !allowed.is_empty() {
+            let made = self.commit_in_group(&allowed).await;
+            for (place, outcome) in places.into_iter().zip(made) {
+                outcomes[place] = outcome;
+            }
         }
-    }
-
-    /// This node's image has every entry of the metadata's log before this one; `None` before there is an image.
-    pub(crate) fn image_offset(&self) -> Option<Offset> {
-        match &self.following {
-            Some(following) => following.applied(),
-            None => self
-                .controller
-                .as_ref()
-                .map(|controller| *controller.committed.borrow()),
-        }
+        outcomes
     }
 
     /// Has every core apply what is committed, and the log say what has changed.
@@ -276,8 +273,8 @@ impl Core {
         (applied, told)
     }
 
-    /// Journals the commands that there is room for. A command that changes nothing takes none.
-    async fn journal_allowed(&self, commands: &[Command]) -> Vec<Result<(), AppendRefusal>> {
+    /// Says of each command whether the disk has room for it. A command that changes nothing takes none.
+    fn allowed(&self, commands: &[Command]) -> Vec<Result<(), AppendRefusal>> {
         let controller = self.controller.as_ref().expect("changes are sent to core 0");
         let shortage = self.shard(0).disk_shortage();
         if shortage.is_none() {
@@ -287,7 +284,12 @@ impl Core {
             Some(shortage) => controller.check_reserve(command, shortage),
             None => Ok(()),
         };
-        let mut outcomes: Vec<_> = commands.iter().map(check).collect();
+        commands.iter().map(check).collect()
+    }
+
+    /// Journals the commands that there is room for.
+    async fn journal_allowed(&self, commands: &[Command]) -> Vec<Result<(), AppendRefusal>> {
+        let mut outcomes = self.allowed(commands);
         let places: Vec<usize> = (0..commands.len())
             .filter(|place| outcomes[*place].is_ok() && !commands[*place].changes_nothing())
             .collect();
@@ -319,7 +321,6 @@ impl Core {
     pub(crate) async fn journal_start(&self, commands: &[Command]) -> Result<(), AppendRefusal> {
         let commands: Vec<&Command> = commands.iter().collect();
         let journaled = self.journal_each(&commands, Turn::Awaited).await;
-        self.note_committed();
         journaled.into_iter().collect()
     }
 

@@ -30,7 +30,7 @@ use crate::answer_budget::AnswerBudget;
 use crate::budget::Budget;
 use crate::change_log::ChangeLog;
 use crate::config::Config;
-use crate::controller::{Controller, Following};
+use crate::controller::{Controller, MetadataLog};
 use crate::fetch_session::{FetchSessions, SessionRoom};
 use crate::groups::Groups;
 use crate::idle_poll::IdlePoll;
@@ -53,7 +53,9 @@ pub(crate) struct NodeFacts {
     pub(crate) node: NodeId,
     pub(crate) cluster: ClusterId,
     pub(crate) directory: DirectoryId,
-    /// The number of this start, of a node that has joined a cluster; 0 of others, whose starts the metadata counts.
+    /// Its metadata is in a group that other nodes are of, or can be.
+    pub(crate) is_member: bool,
+    /// The number of this start, of a member; 0 of a node that is alone, whose starts the metadata counts.
     pub(crate) incarnation: u64,
     pub(crate) net: Arc<dyn Net>,
     pub(crate) config: Arc<Config>,
@@ -200,12 +202,12 @@ pub(crate) struct Core {
     pub(crate) idle_poll: Arc<IdlePoll>,
     /// On core 0: the only place where metadata changes.
     pub(crate) controller: Option<Controller>,
-    /// On core 0 of a node that has joined a cluster: another node has the metadata's log.
-    pub(crate) following: Option<Following>,
+    /// On core 0 of a node that others can join, or that has joined others: its part in the metadata group.
+    pub(crate) metadata_log: Option<MetadataLog>,
     /// The core cannot go on, and is to end.
     pub(crate) lost: Notify,
     /// The connections to other nodes.
-    pub(crate) peers: Peers,
+    pub(crate) peers: Rc<Peers>,
     /// The connections that this core's shards are to have.
     pub(crate) wanted_links: WantedLinks,
     /// Closed when the node begins to stop.
@@ -242,9 +244,8 @@ impl Core {
             counters: CoreCounters::default(),
             idle_poll: IdlePoll::new(facts.clock.clone(), facts.config.idle_poll),
             controller: (index == 0).then(Controller::default),
-            following: (index == 0 && !facts.config.cluster.join.is_empty())
-                .then(|| Following::new(&facts.random)),
-            peers: Peers::default(),
+            metadata_log: (index == 0 && facts.is_member).then(|| MetadataLog::new(&facts)),
+            peers: Rc::default(),
             wanted_links: WantedLinks::default(),
             lost: Notify::new(),
             draining: Semaphore::new(0),
@@ -295,11 +296,10 @@ impl Core {
 
     async fn drain_to_the_end(&self) -> bool {
         self.hand_over_all().await;
-        if let Some(following) = &self.following {
-            // Whoever asked for a change does not wait for it any more, and nobody gives this node anything to lead.
+        if self.metadata_log.is_some() {
+            // Nobody gives this node anything to lead any more.
             tokio::time::sleep(HAND_OVER_OF_OTHER_CORES).await;
-            following.give_up_waiting();
-            self.peers.end_metadata();
+            self.leave_group().await;
         }
         let cut_off = self.counters.connections_cut_off.get();
         while self.counters.connections.get() > 0 {

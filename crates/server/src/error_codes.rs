@@ -8,7 +8,7 @@ use protocol::metadata::{ApplyError, PlanError, TopicNameError};
 use record::BatchError;
 use shard::{AppendRefusal, NotLed, ReadRefusal};
 
-use crate::controller::{ChangeError, ForwardError};
+use crate::controller::{ChangeError, CommitError};
 
 /// For Produce, and for what else is journaled.
 pub(crate) fn append_code(refusal: &AppendRefusal) -> ErrorCode {
@@ -102,9 +102,9 @@ pub(crate) fn change_code(error: &ChangeError) -> ErrorCode {
         ChangeError::Plan(error) => plan_code(error),
         ChangeError::Append(AppendRefusal::NotLeader | AppendRefusal::Stopping)
         | ChangeError::Stopping(_) => ErrorCode::NotController,
-        ChangeError::Forward(ForwardError::NoConnection | ForwardError::Outdated) => ErrorCode::NotController,
+        ChangeError::Commit(CommitError::NoLeader) => ErrorCode::NotController,
         // Perhaps it is made all the same.
-        ChangeError::Forward(_) => ErrorCode::RequestTimedOut,
+        ChangeError::Commit(_) => ErrorCode::RequestTimedOut,
         ChangeError::Append(refusal) => append_code(refusal),
     }
 }
@@ -114,7 +114,7 @@ pub(crate) fn change_code(error: &ChangeError) -> ErrorCode {
 pub(crate) fn coordinator_code(error: &ChangeError) -> ErrorCode {
     match error {
         ChangeError::Plan(error) => plan_code(error),
-        ChangeError::Append(_) | ChangeError::Stopping(_) | ChangeError::Forward(_) => {
+        ChangeError::Append(_) | ChangeError::Stopping(_) | ChangeError::Commit(_) => {
             ErrorCode::CoordinatorNotAvailable
         }
     }
@@ -126,7 +126,7 @@ pub(crate) fn coordinator_code(error: &ChangeError) -> ErrorCode {
 pub(crate) fn producer_id_code(error: &ChangeError) -> ErrorCode {
     match error {
         ChangeError::Plan(error) => plan_code(error),
-        ChangeError::Append(_) | ChangeError::Stopping(_) | ChangeError::Forward(_) => {
+        ChangeError::Append(_) | ChangeError::Stopping(_) | ChangeError::Commit(_) => {
             ErrorCode::CoordinatorLoadInProgress
         }
     }

@@ -1,8 +1,8 @@
 //! The connections of this node to the other nodes of its cluster.
 //!
-//! One for the metadata, on core 0: a node that has joined dials (`dial`), the one that has the metadata's log lets it in (`listen`).
-//! And one for each pair of shards with a partition in common, on the core that owns the shard (`replicas`): the node with the higher id
-//! dials. What comes is handed on (`link`); nothing here knows what a message means. A link never holds up the node: what a peer does not
+//! One with every other node for the metadata, on core 0. And one for each pair of shards with a partition in common, on the core that owns
+//! the shard (`replicas`). The node with the higher id dials (`dial`), the other one lets it in (`listen`); a node that does not know the
+//! others yet dials where it was told to. What comes is handed on (`link`); nothing here knows what a message means. A link never holds up the node: what a peer does not
 //! take is bounded, and beyond that the connection is closed.
 
 mod dial;
@@ -18,13 +18,13 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use protocol::leader::NodeId;
-use protocol::peer::{Encoded, KnownNode, Message, Own, ShardPair, WIRE_VERSIONS};
-use record::Offset;
+use protocol::peer::{Encoded, Hello, KnownNode, Message, Own, ShardPair, WIRE_VERSIONS};
+use record::{DirectoryId, Offset};
 use tokio::sync::{Notify, OwnedSemaphorePermit, mpsc};
 
 use crate::core::Core;
 
-pub(crate) use dial::dial_controller;
+pub(crate) use dial::keep_metadata_links;
 pub(crate) use join::{JoinError, join};
 pub(crate) use listen::let_peers_in;
 pub(crate) use replicas::{WantedLinks, keep_links};
@@ -82,6 +82,9 @@ type Outgoing = (Encoded, Option<Room>);
 #[derive(Clone)]
 struct Link {
     generation: u64,
+    directory: DirectoryId,
+    /// The node with the higher id has dialed, as is the rule.
+    is_by_rule: bool,
     outgoing: mpsc::UnboundedSender<Outgoing>,
     queued_bytes: Rc<Cell<usize>>,
     /// The connection is to end.
@@ -115,12 +118,16 @@ impl Peers {
         link.outgoing.send((encoded, room)).is_ok()
     }
 
-    /// Bytes that wait to be written to a node.
-    pub(crate) fn queued_bytes(&self, purpose: Purpose, node: NodeId) -> usize {
-        self.links
-            .borrow()
-            .get(&(purpose, node))
-            .map_or(0, |link| link.queued_bytes.get())
+    /// Says whether there is a connection for a purpose.
+    fn has(&self, purpose: Purpose, node: NodeId) -> bool {
+        self.links.borrow().contains_key(&(purpose, node))
+    }
+
+    /// Says whether there is a connection for the metadata with a node over this directory.
+    pub(crate) fn is_linked_with(&self, node: NodeId, directory: DirectoryId) -> bool {
+        let links = self.links.borrow();
+        let link = links.get(&(Purpose::Metadata, node));
+        link.is_some_and(|link| link.directory == directory)
     }
 
     /// Ends the connections for the metadata.
@@ -132,12 +139,29 @@ impl Peers {
         metadata.for_each(|(_, link)| link.end.notify_one());
     }
 
-    /// Takes a connection in the place of the one before, which ends.
-    fn take(&self, purpose: Purpose, node: NodeId) -> (Link, mpsc::UnboundedReceiver<Outgoing>) {
+    /// Takes a connection in the place of the one before, which ends. `None` if the one before stays: where both ends have dialed, both
+    /// must come to keep the same.
+    fn take(
+        &self,
+        purpose: Purpose,
+        peer: &Hello,
+        is_by_rule: bool,
+    ) -> Option<(Link, mpsc::UnboundedReceiver<Outgoing>)> {
+        let node = peer.node;
+        let before = self
+            .links
+            .borrow()
+            .get(&(purpose, node))
+            .map(|link| link.is_by_rule);
+        if before.is_some_and(|before| before && !is_by_rule) {
+            return None;
+        }
         let (outgoing, to_write) = mpsc::unbounded_channel();
         self.generation.set(self.generation.get() + 1);
         let link = Link {
             generation: self.generation.get(),
+            directory: peer.directory,
+            is_by_rule,
             outgoing,
             queued_bytes: Rc::default(),
             end: Rc::default(),
@@ -145,7 +169,7 @@ impl Peers {
         if let Some(before) = self.links.borrow_mut().insert((purpose, node), link.clone()) {
             before.end.notify_one();
         }
-        (link, to_write)
+        Some((link, to_write))
     }
 
     /// Forgets a connection that has ended. Returns false if another one has taken its place.
@@ -163,7 +187,7 @@ impl Peers {
 
 impl Core {
     /// This node, as it greets others.
-    fn own(&self, image_offset: Offset) -> Own {
+    fn own(&self) -> Own {
         Own {
             versions: WIRE_VERSIONS,
             cluster: self.facts.cluster,
@@ -172,14 +196,21 @@ impl Core {
             incarnation: self.facts.incarnation,
             shards: u16::try_from(self.facts.shards).unwrap_or(u16::MAX),
             feature_level: FEATURE_LEVEL,
-            image_offset,
+            image_offset: self.image_offset().unwrap_or(Offset::ZERO),
         }
     }
 
-    /// A node as the metadata has it.
-    fn known(&self, node: NodeId) -> Option<KnownNode> {
+    /// The sender of a hello as the metadata has it. Before there is an image, it is what it says: nodes that all start must find each
+    /// other to have an image at all.
+    fn known(&self, hello: &Hello) -> Option<KnownNode> {
         self.with_metadata(|metadata| {
-            let home = metadata.home(node)?;
+            if metadata.cluster().is_none() {
+                return Some(KnownNode {
+                    directory: hello.directory,
+                    incarnation: hello.incarnation,
+                });
+            }
+            let home = metadata.home(hello.node)?;
             Some(KnownNode {
                 directory: home.directory,
                 incarnation: home.start,

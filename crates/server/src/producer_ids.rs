@@ -9,7 +9,7 @@ use std::rc::Rc;
 use protocol::ApplyError;
 use protocol::metadata::{Command, Metadata, PlanError};
 
-use crate::controller::{ChangeError, ForwardError};
+use crate::controller::ChangeError;
 use crate::core::Core;
 
 /// The rest of this core's block.
@@ -26,7 +26,6 @@ fn was_taken(error: &ChangeError) -> bool {
     matches!(
         error,
         ChangeError::Plan(PlanError::Refused(ApplyError::ProducerIdsTaken { .. }))
-            | ChangeError::Forward(ForwardError::Outdated)
     )
 }
 

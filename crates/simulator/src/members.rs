@@ -328,16 +328,15 @@ impl Cluster {
         }
     }
 
-    /// A node goes and does not come back: every partition that others hold, too, goes on.
+    /// A node goes and does not come back: every partition that others hold, too, goes on, and the metadata can be changed.
     async fn go_on_without_one(&mut self, shared: &Shared) {
-        let others = self.machines.len() as u64 - 1;
-        // The first one has the metadata, without which nobody takes a leader's place.
-        let away = 1 + self.random.below(others) as usize;
+        let away = self.random.below(self.machines.len() as u64) as usize;
         self.machines[away].kill(&mut self.engine);
         let is_done = Rc::new(Cell::new(false));
         let (done, writing) = (is_done.clone(), shared.clone());
         self.engine.add(async move {
             write_everywhere(&writing, away).await;
+            make_one_more(&writing, away).await;
             done.set(true);
         });
         if !self.engine.run(Instant::now() + PEACE, || is_done.get()).await {
@@ -389,9 +388,19 @@ async fn write_everywhere(shared: &Shared, away: usize) {
     }
 }
 
+/// Waits until a topic was made by way of a node that is there.
+async fn make_one_more(shared: &Shared, away: usize) {
+    let node = usize::from(away == 0);
+    while !matches!(create(shared, node, "one-more", 1).await, Ok(true)) {
+        "no topic can be made".clone_into(&mut shared.awaited.borrow_mut());
+        sleep(REST).await;
+    }
+}
+
 /// Says whether the partition has taken a record, or has one replica, which is away.
 async fn try_to_write(shared: &Shared, name: &str, index: i32, away: usize) -> io::Result<bool> {
-    let leaders = topics(shared, 0).await?.remove(name).unwrap_or_default();
+    let node = usize::from(away == 0);
+    let leaders = topics(shared, node).await?.remove(name).unwrap_or_default();
     let Some(leader) = leaders.get(index as usize) else {
         return Ok(true);
     };
@@ -416,7 +425,10 @@ async fn check(shared: &Shared) {
             topics.is_ok() && Some(topics.as_ref().ok()) == all.first().map(|first| first.as_ref().ok())
         }) {
             true => break all.remove(0).expect("it was seen"),
-            false => sleep(REST).await,
+            false => {
+                *shared.awaited.borrow_mut() = format!("they know {all:?}");
+                sleep(REST).await;
+            }
         }
     };
     for (name, fate) in shared.fates.borrow().iter() {

@@ -17,6 +17,7 @@ mod inspect;
 mod journal;
 mod node_file;
 mod partition;
+mod peers_file;
 mod segment;
 mod slab;
 mod store;
@@ -39,6 +40,7 @@ pub use node_file::{
     DirectoryError, NodeIdentity, identify, is_empty_directory, keep_identity, look_before_opening,
 };
 pub use partition::SegmentRolling;
+pub use peers_file::{read_peers, write_peers};
 pub use store::{
     AgeLimit, Append, CheckpointJob, Compacted, CompactionJob, CompactionNeed, CompactionOrder, LayoutJob,
     Located, REMOVAL_PAUSE, RETRY_AFTER, Read, ReadError, ReadJob, ReadOutcome, Recovered,

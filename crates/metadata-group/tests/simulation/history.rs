@@ -210,7 +210,7 @@ pub(crate) struct Image {
 }
 
 impl metadata_group::Image for Image {
-    fn apply(&mut self, entry: Entry) {
+    fn apply(&mut self, entry: Entry) -> Result<(), metadata_group::Unusable> {
         let mut state = self.state.borrow_mut();
         if entry.id.offset.0 <= state.last {
             self.history.complain(format!(
@@ -220,6 +220,7 @@ impl metadata_group::Image for Image {
         }
         state.digest = self.history.applied(self.node, &entry, state.digest);
         state.last = entry.id.offset.0;
+        Ok(())
     }
 
     fn snapshot(&self) -> Bytes {

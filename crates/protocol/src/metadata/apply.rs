@@ -356,11 +356,7 @@ impl Metadata {
         if self.nodes.contains_key(&node) || self.joined.contains_key(&node) {
             return Err(ApplyError::NodeExists { node });
         }
-        let homes = self
-            .nodes
-            .iter()
-            .filter_map(|(id, known)| Some((*id, known.home.as_ref()?)));
-        let mut homes = homes.chain(self.joined.iter().map(|(id, home)| (*id, home)));
+        let mut homes = self.homes();
         match homes.find(|(_, known)| known.directory == home.directory) {
             Some((node, known)) => Err(ApplyError::OtherDirectory {
                 node,

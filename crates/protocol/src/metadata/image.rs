@@ -128,12 +128,18 @@ impl Metadata {
         if sum != digest.finalize().to_be_bytes() {
             return Err(damaged);
         }
-        let mut image = Metadata::new(self.started_with.clone());
-        image.own = self.own;
+        let mut image = self.before_any_command();
         let mut reader = Reader::open(content, FORMAT, VERSION)?;
         image.read_all(&mut reader, content[0])?;
         reader.close()?;
         Ok(image)
+    }
+
+    /// The image of a log without commands, as this node has it.
+    pub(super) fn before_any_command(&self) -> Metadata {
+        let mut image = Metadata::new(self.started_with.clone());
+        image.own = self.own;
+        image
     }
 
     fn read_all(&mut self, reader: &mut Reader<'_>, version: u8) -> Result<(), DecodeError> {

@@ -97,17 +97,6 @@ impl Entry {
     }
 }
 
-/// The command that an entry of the log is; `None` of a part of an image.
-///
-/// # Errors
-/// It is not known to this program. A node that meets one must stop there.
-pub fn command_of(value: &[u8]) -> Result<Option<Command>, DecodeError> {
-    match Entry::decode(value)? {
-        Entry::Command(command) => Ok(Some(command)),
-        Entry::ImagePart(_) => Ok(None),
-    }
-}
-
 /// The growth of the log since its newest image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Growth {

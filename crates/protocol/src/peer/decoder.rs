@@ -91,12 +91,9 @@ impl Phase {
             Kind::Hello | Kind::Join | Kind::Joined => self == Phase::AwaitsHello,
             // The other side may refuse a connection that was taken here.
             Kind::Refused => true,
-            Kind::Heartbeat
-            | Kind::Prompt
-            | Kind::Sworn
-            | Kind::Entries
-            | Kind::Proposal
-            | Kind::Decision => self == Phase::Admitted,
+            Kind::Heartbeat | Kind::Prompt | Kind::Sworn | Kind::Group | Kind::Proposal => {
+                self == Phase::Admitted
+            }
         }
     }
 }

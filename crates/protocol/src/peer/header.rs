@@ -37,17 +37,15 @@ pub enum Kind {
     Join,
     /// The node is let in, and the connection ends with this.
     Joined,
-    /// Entries of the metadata log.
-    Entries,
-    /// Commands that are to be made.
+    /// A message of the metadata group.
+    Group,
+    /// An entry that is to be in the metadata group's log.
     Proposal,
-    /// The answer to a proposal.
-    Decision,
 }
 
 impl Kind {
     /// All kinds, and their bytes.
-    pub const ALL: [(Kind, u8); 10] = [
+    pub const ALL: [(Kind, u8); 9] = [
         (Kind::Hello, 1),
         (Kind::Refused, 2),
         (Kind::Heartbeat, 3),
@@ -55,9 +53,8 @@ impl Kind {
         (Kind::Sworn, 5),
         (Kind::Join, 6),
         (Kind::Joined, 7),
-        (Kind::Entries, 8),
+        (Kind::Group, 8),
         (Kind::Proposal, 9),
-        (Kind::Decision, 10),
     ];
 
     /// The kind's name, as errors have it.
@@ -71,9 +68,8 @@ impl Kind {
             Kind::Sworn => "sworn message",
             Kind::Join => "wish to join",
             Kind::Joined => "welcome",
-            Kind::Entries => "message of metadata entries",
+            Kind::Group => "message of the metadata group",
             Kind::Proposal => "proposal",
-            Kind::Decision => "decision",
         }
     }
 

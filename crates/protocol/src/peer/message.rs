@@ -8,7 +8,7 @@ use record::{Offset, PartitionId};
 
 use super::header::{HEADER_BYTES, Header, Kind};
 use super::hello::{Hello, Refused};
-use super::metadata::{Decision, Entries, Join, Joined, Proposal};
+use super::join::{Join, Joined};
 use super::replica::{read_partition, read_prompt, read_sworn, write_partition, write_prompt, write_sworn};
 use crate::encoding::{DecodeError, Reader, Writer};
 use crate::replica::{Landmark, Prompt, Sworn};
@@ -36,12 +36,10 @@ pub enum Message {
     Join(Join),
     /// The last message: the node is let in.
     Joined(Joined),
-    /// Entries of the metadata log.
-    Entries(Entries),
-    /// Commands that are to be made.
-    Proposal(Proposal),
-    /// The answer to a proposal.
-    Decision(Decision),
+    /// A message of the metadata group, as that has it.
+    Group(Bytes),
+    /// An entry that is to be in the metadata group's log ([`crate::metadata::Proposal`]).
+    Proposal(Bytes),
 }
 
 /// A sign of life.
@@ -92,9 +90,8 @@ impl Message {
             },
             Message::Join(_) => Kind::Join,
             Message::Joined(_) => Kind::Joined,
-            Message::Entries(_) => Kind::Entries,
+            Message::Group(_) => Kind::Group,
             Message::Proposal(_) => Kind::Proposal,
-            Message::Decision(_) => Kind::Decision,
         }
     }
 
@@ -138,9 +135,7 @@ impl Message {
                 _ => 0,
             },
             Message::Join(join) => join.home.peer.as_ref().map_or(0, |peer| peer.host.len()),
-            Message::Entries(entries) => entries.bytes(),
-            Message::Proposal(proposal) => proposal.bytes(),
-            Message::Decision(decision) => decision.bytes(),
+            Message::Group(bytes) | Message::Proposal(bytes) => bytes.len(),
             Message::Hello(_) | Message::Heartbeat(_) | Message::Joined(_) => 0,
         }
     }
@@ -159,9 +154,7 @@ impl Message {
             }
             Message::Join(join) => join.write(writer),
             Message::Joined(joined) => joined.write(writer),
-            Message::Entries(entries) => entries.write(writer),
-            Message::Proposal(proposal) => proposal.write(writer),
-            Message::Decision(decision) => decision.write(writer),
+            Message::Group(bytes) | Message::Proposal(bytes) => writer.put_slice(bytes),
         }
     }
 
@@ -184,9 +177,8 @@ impl Message {
             },
             Kind::Join => Message::Join(Join::read(&mut reader)?),
             Kind::Joined => Message::Joined(Joined::read(&mut reader)?),
-            Kind::Entries => Message::Entries(Entries::read(&mut reader, body)?),
-            Kind::Proposal => Message::Proposal(Proposal::read(&mut reader, body)?),
-            Kind::Decision => Message::Decision(Decision::read(&mut reader)?),
+            Kind::Group => Message::Group(body.slice_ref(reader.take_rest())),
+            Kind::Proposal => Message::Proposal(body.slice_ref(reader.take_rest())),
         };
         reader.close()?;
         Ok(message)

@@ -28,7 +28,7 @@ fn bytes_of(message: &Message) -> Vec<u8> {
 fn decoder_for(kind: Kind) -> Decoder {
     match kind {
         Kind::Hello | Kind::Refused | Kind::Join | Kind::Joined => Decoder::new(BODY_BYTES_MAX),
-        Kind::Heartbeat | Kind::Prompt | Kind::Sworn | Kind::Entries | Kind::Proposal | Kind::Decision => {
+        Kind::Heartbeat | Kind::Prompt | Kind::Sworn | Kind::Group | Kind::Proposal => {
             admitted(BODY_BYTES_MAX)
         }
     }
@@ -200,35 +200,8 @@ fn one_of_each() -> Vec<(&'static str, Message)> {
                 node: NodeId(4),
             }),
         ),
-        (
-            "entries",
-            Message::Entries(Entries {
-                first: at,
-                values: [&b"a command"[..], b"", b"another"]
-                    .map(Bytes::from_static)
-                    .to_vec(),
-                are_last: true,
-            }),
-        ),
-        (
-            "proposal",
-            Message::Proposal(Proposal {
-                number: 0x0708,
-                commands: vec![Bytes::from_static(b"a command")],
-            }),
-        ),
-        (
-            "decision",
-            Message::Decision(Decision {
-                number: 0x0708,
-                outcomes: vec![
-                    Outcome::Made,
-                    Outcome::Outdated,
-                    Outcome::failed("there is no room"),
-                ],
-                image_offset: at,
-            }),
-        ),
+        ("group", Message::Group(Bytes::from_static(b"a message"))),
+        ("proposal", Message::Proposal(Bytes::from_static(b"an entry"))),
     ]
 }
 

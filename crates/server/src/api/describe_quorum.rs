@@ -1,9 +1,11 @@
-//! DescribeQuorum: who holds the metadata's log and how far it goes. One node is a quorum of one (KIP-595, KIP-836).
+//! DescribeQuorum: who holds the metadata's log and how far it goes (KIP-595, KIP-836). A node that is alone is a quorum of one. A member
+//! tells of itself how far it is, and of others only that they have a vote, or have none.
 
 use std::rc::Rc;
 
 use kafka_wire::describe_quorum::{Listener, Node, PartitionData, ReplicaState, TopicData, TopicRequest};
 use kafka_wire::{DescribeQuorumRequest, DescribeQuorumResponse, ErrorCode, Text};
+use metadata_group::Member;
 use protocol::Leader;
 use protocol::metadata::METADATA_NAME;
 use shard::Shard;
@@ -33,6 +35,17 @@ pub(super) async fn handle(
 ) -> DescribeQuorumResponse {
     if !is_about_metadata(&request.topics) {
         return refused(&core, request.topics, &room).await;
+    }
+    if core.facts.is_member {
+        let told = core
+            .facts
+            .mailboxes
+            .call(0, |core| async move { told_by_member(&core) })
+            .await;
+        return told.ok().flatten().unwrap_or_else(|| DescribeQuorumResponse {
+            error_code: ErrorCode::NotLeaderOrFollower.code(),
+            ..DescribeQuorumResponse::default()
+        });
     }
     let question = [Ok((METADATA_PARTITION, ()))];
     let work = |shard: Rc<Shard>, id, ()| async move { shard.with_leader(id, extent).map_err(led_code) };
@@ -102,13 +115,52 @@ fn told(core: &Core, extent: &Extent) -> DescribeQuorumResponse {
         last_caught_up_timestamp: now_ms,
         ..ReplicaState::default()
     };
-    let partition = PartitionData {
-        leader_id: own,
-        leader_epoch: extent.epoch,
-        high_watermark: extent.tail,
-        current_voters: vec![voter],
-        ..PartitionData::default()
+    answer(
+        core,
+        PartitionData {
+            leader_id: own,
+            leader_epoch: extent.epoch,
+            high_watermark: extent.tail,
+            current_voters: vec![voter],
+            ..PartitionData::default()
+        },
+    )
+}
+
+/// On core 0 of a member; `None` before it is one.
+fn told_by_member(core: &Core) -> Option<DescribeQuorumResponse> {
+    let status = core.metadata_log.as_ref()?.status()?;
+    let own = core.facts.node.0;
+    let now_ms = core.facts.clock.wall_ms();
+    let end = status.applied.map_or(0, |applied| applied.offset.0 + 1);
+    let replica = |member: &Member| match member.node == own {
+        true => ReplicaState {
+            replica_id: own,
+            log_end_offset: end,
+            last_fetch_timestamp: now_ms,
+            last_caught_up_timestamp: now_ms,
+            ..ReplicaState::default()
+        },
+        false => ReplicaState {
+            replica_id: member.node,
+            log_end_offset: -1,
+            ..ReplicaState::default()
+        },
     };
+    Some(answer(
+        core,
+        PartitionData {
+            leader_id: status.leader.map_or(-1, |leader| leader.node),
+            leader_epoch: i32::try_from(status.term).unwrap_or(i32::MAX),
+            high_watermark: end,
+            current_voters: status.voters.iter().map(replica).collect(),
+            observers: status.learners.iter().map(replica).collect(),
+            ..PartitionData::default()
+        },
+    ))
+}
+
+fn answer(core: &Core, partition: PartitionData) -> DescribeQuorumResponse {
     DescribeQuorumResponse {
         topics: vec![TopicData {
             topic_name: Text::from_static(METADATA_NAME),

@@ -4,12 +4,19 @@ use std::fmt;
 use std::time::Duration;
 
 /// A host, by name or by number, and a port.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct HostPort {
     /// The name or the number, IPv6 without its brackets.
     pub host: String,
     /// The port.
     pub port: u16,
+}
+
+impl HostPort {
+    /// Reads `host:port`, with IPv6 numbers in brackets; `None` if it is not that.
+    pub(crate) fn parse(text: &str) -> Option<HostPort> {
+        read_host_port(text)
+    }
 }
 
 impl fmt::Display for HostPort {

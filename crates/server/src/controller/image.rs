@@ -26,7 +26,7 @@ impl Core {
     /// On core 0: has an image written if the log wants one. Changes wait for it, but not this one.
     pub(crate) fn keep_log_short(self: &Rc<Self>) {
         let controller = self.controller.as_ref().expect("core 0 keeps the log");
-        if !self.is_following() && self.wants_image(controller) {
+        if self.metadata_log.is_none() && self.wants_image(controller) {
             let core = self.clone();
             platform::turns::spawn_own(async move { core.renew_image().await });
         }
@@ -49,7 +49,6 @@ impl Core {
             }
         }
         drop(turn);
-        self.note_committed();
         self.trim_to_image().await;
     }
 

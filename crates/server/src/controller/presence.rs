@@ -1,4 +1,4 @@
-//! On the node that has the metadata's log: sees which other nodes are there, and gives the partitions of those that are not to others.
+//! Sees which other nodes are there; the member that leads the metadata group gives the partitions of those that are not to others.
 //!
 //! A node is there while it has a connection for the metadata. One that is not may be at work all the same, stopped for a moment or cut
 //! off: what it acknowledges must not depend on what is believed here. The epoch that is opened for another leader sees to that, for
@@ -15,13 +15,14 @@ use protocol::metadata::{Metadata, Plans};
 use record::PartitionId;
 use tokio::time::{Instant, sleep};
 
+use super::MetadataLog;
 use crate::core::Core;
 
 /// Between two looks at who is there.
 const LOOK: Duration = Duration::from_millis(50);
 /// A node that has had no connection for so long is away. Links that are lost are mostly taken anew before.
 const PATIENCE: Duration = Duration::from_millis(200);
-/// After this node's own start others need a while to find it.
+/// After this node's own start others need a while to find it, or it them.
 const PATIENCE_AT_START: Duration = Duration::from_secs(3);
 /// While a node is away, its partitions are looked at again after so long: another replica may be there by then.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -68,18 +69,28 @@ async fn watch(core: &Rc<Core>) {
     let (mut known, mut looked) = (BTreeSet::new(), started);
     loop {
         sleep(LOOK).await;
-        let away = core.away_nodes(started);
+        // Whoever comes to lead looks at once, at what it has seen all the time.
+        let leads = core.metadata_log.as_ref().is_some_and(MetadataLog::is_leader);
+        let away = if leads {
+            core.away_nodes(started)
+        } else {
+            BTreeSet::new()
+        };
         let is_time = away != known || looked.elapsed() >= AGAIN;
-        if !away.is_empty() && is_time {
-            looked = Instant::now();
-            core.replace_leaders_of(&away).await;
-        }
         known = away;
+        if !known.is_empty() && is_time {
+            looked = Instant::now();
+            if !core.replace_leaders_of(&known).await {
+                // The image may have been behind: it is planned again, soon.
+                known = BTreeSet::new();
+                sleep(PATIENCE).await;
+            }
+        }
     }
 }
 
 impl Core {
-    /// On the node that has the metadata's log: whether a node can be given something to lead.
+    /// On core 0: whether a node can be given something to lead.
     pub(crate) fn is_here(&self, node: NodeId) -> bool {
         let controller = self.controller.as_ref().expect("core 0 watches the nodes");
         match node == self.facts.node {
@@ -99,10 +110,11 @@ impl Core {
         })
     }
 
-    async fn replace_leaders_of(self: &Rc<Core>, away: &BTreeSet<NodeId>) {
+    /// Says whether all that could be done was done.
+    async fn replace_leaders_of(self: &Rc<Core>, away: &BTreeSet<NodeId>) -> bool {
         let replaced = self.replaceable(away).await;
         if replaced.is_empty() {
-            return;
+            return true;
         }
         let partitions = replaced.len();
         let plan = |metadata: &Metadata, (id, leader): (PartitionId, NodeId), _: &mut Plans| {
@@ -113,7 +125,7 @@ impl Core {
             .await
             .unwrap_or_default();
         let failed = changed.into_iter().filter_map(Result::err);
-        let (mut count, mut last) = (0, None);
+        let (mut count, mut last) = (0_usize, None);
         for error in failed {
             (count, last) = (count + 1, Some(error));
         }
@@ -132,6 +144,7 @@ impl Core {
                 tracing::warn!(away, partitions, failed = count, %error, "nodes are away, and some partitions could not be given to others");
             }
         }
+        count == 0
     }
 
     /// The partitions that nodes lead which are away, each with the first of its replicas that is there.

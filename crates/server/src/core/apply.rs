@@ -243,10 +243,10 @@ impl Core {
 
     /// Has the shards accept the producer ids that may be handed out from now on.
     fn tell_next_producer_id(&self) {
-        // An image that follows another one may be behind the ids that are handed out there.
-        let next_id = match self.facts.config.cluster.join.is_empty() {
-            true => self.with_metadata(Metadata::next_producer_id),
-            false => ProducerId(i64::MAX),
+        // A member's image may be behind the ids that are handed out by others.
+        let next_id = match self.facts.is_member {
+            false => self.with_metadata(Metadata::next_producer_id),
+            true => ProducerId(i64::MAX),
         };
         self.shards()
             .for_each(|shard| shard.set_next_producer_id(next_id));

@@ -57,6 +57,7 @@ pub(super) fn app_with(
         node: NodeId(1),
         cluster: ClusterId::default(),
         directory: DirectoryId::default(),
+        is_member: false,
         incarnation: 0,
         net: Arc::new(Tcp),
         config: Arc::new(config),

@@ -22,13 +22,16 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 use super::{StartError, start_error};
 use crate::accept::accept_clients;
 use crate::config::{Config, HostPort};
-use crate::controller::replace_leaders;
+use crate::controller::{MetadataLog, keep_members, replace_leaders};
 use crate::core::{Core, NodeFacts};
 use crate::core_death::{Deaths, death_notices};
 use crate::core_life::CoreLife;
 use crate::disk_watch::DiskWatch;
 use crate::mailbox::mailboxes;
-use crate::peers::{self, dial_controller, let_peers_in};
+use crate::peers::{self, keep_metadata_links, let_peers_in};
+
+/// The first start of a member.
+const FIRST_START: u64 = 1;
 
 /// The parts of a node besides its configuration.
 #[derive(Clone)]
@@ -87,6 +90,8 @@ pub struct Opening {
     kafka: Bound,
     peer: Option<Bound>,
     identity: NodeIdentity,
+    disk: Arc<dyn Disk>,
+    work: Arc<dyn Work>,
     connections_max: usize,
     draining: Arc<Semaphore>,
 }
@@ -127,7 +132,8 @@ pub(super) fn assemble(
     let peer = peer
         .map(|address| listen(&*net, address, "peer.listen"))
         .transpose()?;
-    count_start(&*disk, &config, &mut identity)?;
+    let is_member = identity.last_incarnation.is_some() || peer.is_some();
+    let incarnation = count_start(&*disk, &config, is_member, &mut identity)?;
     let (mailboxes, receivers) = mailboxes(cores);
     let (deaths, death_notices) = death_notices(cores);
     let facts = NodeFacts {
@@ -135,7 +141,8 @@ pub(super) fn assemble(
         node: NodeId(config.node.id),
         cluster: identity.cluster,
         directory: identity.directory,
-        incarnation: identity.last_incarnation.unwrap_or(0),
+        is_member,
+        incarnation,
         net: net.clone(),
         clock,
         last_ran_ms: read_last_ran(&*disk),
@@ -174,6 +181,8 @@ pub(super) fn assemble(
             kafka,
             peer,
             identity,
+            disk,
+            work,
             draining: draining.clone(),
         },
         handle: Handle {
@@ -189,17 +198,26 @@ pub(super) fn assemble(
     })
 }
 
-/// Counts a start of a node that has joined a cluster, before anybody is told of it.
-fn count_start(disk: &dyn Disk, config: &Config, identity: &mut NodeIdentity) -> Result<(), StartError> {
-    let (directory, cluster) = (config.data.display().to_string(), identity.cluster);
-    match (identity.last_incarnation, config.cluster.join.is_empty()) {
-        (None, true) => Ok(()),
-        (None, false) => Err(StartError::Founder { directory, cluster }),
-        (Some(_), true) => Err(StartError::Joined { directory, cluster }),
-        (Some(last), false) => {
+/// Counts a start of a member, before anybody is told of it; returns its number. A node that was alone so far counts its starts once it
+/// has founded the metadata group.
+fn count_start(
+    disk: &dyn Disk,
+    config: &Config,
+    is_member: bool,
+    identity: &mut NodeIdentity,
+) -> Result<u64, StartError> {
+    match identity.last_incarnation {
+        Some(last) => {
             identity.last_incarnation = Some(last + 1);
-            Ok(keep_identity(disk, identity)?)
+            keep_identity(disk, identity)?;
+            Ok(last + 1)
         }
+        None if !config.cluster.join.is_empty() => Err(StartError::OwnCluster {
+            directory: config.data.display().to_string(),
+            cluster: identity.cluster,
+        }),
+        None if is_member => Ok(FIRST_START),
+        None => Ok(0),
     }
 }
 
@@ -298,7 +316,7 @@ impl Opening {
         outcome.map_err(StartError::Storage)
     }
 
-    async fn let_clients_in(self, core: Rc<Core>, address: Address) -> Result<Option<String>, String> {
+    async fn let_clients_in(mut self, core: Rc<Core>, address: Address) -> Result<Option<String>, String> {
         let peer = self.peer.as_ref().map(|peer| peer.address()).transpose();
         let peer = peer.map_err(|error| error.to_string())?;
         let start = Command::StartNode {
@@ -311,8 +329,8 @@ impl Opening {
                 start: self.facts.incarnation,
             }),
         };
-        let opened = match core.is_following() {
-            true => follow(&core, start).await,
+        let opened = match core.metadata_log.is_some() {
+            true => self.start_in_group(&core, start).await,
             false => open_partitions(&core, &self.facts, start).await,
         };
         if opened.is_err() {
@@ -324,13 +342,6 @@ impl Opening {
         let listener = self.kafka.attach().map_err(|error| error.to_string())?;
         let clients = accept_clients(core.clone(), listener, self.connections_max, self.draining);
         platform::turns::spawn(clients);
-        if let Some(peer) = self.peer {
-            let listener = peer.attach().map_err(|error| error.to_string())?;
-            platform::turns::spawn(let_peers_in(core.clone(), listener));
-            if !core.is_following() {
-                platform::turns::spawn(replace_leaders(core.clone()));
-            }
-        }
         platform::turns::spawn(watch.go_on());
         let refusal = core.shard(0).refuses().map(|refusal| refusal.to_string());
         Ok(shortage.or(refusal))
@@ -338,12 +349,31 @@ impl Opening {
 }
 
 impl Opening {
+    /// On a member: takes part in the metadata group, has this start be committed there, opens the partitions, and follows the group.
+    async fn start_in_group(&mut self, core: &Rc<Core>, start: Command) -> Result<(), String> {
+        core.begin_group(self.disk.clone(), self.work.clone()).await?;
+        if self.identity.last_incarnation.is_none() {
+            core.found_group().await?;
+            self.identity.last_incarnation = Some(FIRST_START);
+            keep_identity(&*self.disk, &self.identity).map_err(|error| error.to_string())?;
+        }
+        if let Some(peer) = self.peer.take() {
+            let listener = peer.attach().map_err(|error| error.to_string())?;
+            platform::turns::spawn(let_peers_in(core.clone(), listener));
+        }
+        platform::turns::spawn(keep_metadata_links(core.clone()));
+        let (image, next) = core.commit_start(start).await?;
+        let image = Arc::new(image);
+        on_every_core(core, move |core| core.adopt(&image)).await?;
+        platform::turns::spawn(core.clone().follow_group(next));
+        platform::turns::spawn(keep_members(core.clone()));
+        platform::turns::spawn(replace_leaders(core.clone()));
+        serve_on_every_core(core).await
+    }
+
     /// A start that nobody was told of counts nothing: an old copy of a directory must not come to a number that was not told yet.
     fn count_start_back(&self, core: &Core) {
-        let is_told = core
-            .following
-            .as_ref()
-            .is_none_or(|following| following.has_proposed.get());
+        let is_told = core.metadata_log.as_ref().is_none_or(MetadataLog::has_proposed);
         let before = self
             .identity
             .last_incarnation
@@ -408,15 +438,6 @@ async fn open_partitions(core: &Rc<Core>, facts: &NodeFacts, start: Command) -> 
             Ok(())
         }
     }
-}
-
-/// The same on a node that follows another node's metadata: the start is committed before anything is opened.
-async fn follow(core: &Rc<Core>, start: Command) -> Result<(), String> {
-    platform::turns::spawn(dial_controller(core.clone()));
-    let image = Arc::new(core.follow_start(start).await?);
-    on_every_core(core, move |core| core.adopt(&image)).await?;
-    platform::turns::spawn(core.clone().follow());
-    serve_on_every_core(core).await
 }
 
 /// Commits a start, and has every core accept appends.

@@ -35,23 +35,12 @@ pub enum StartError {
         /// The system's error.
         error: io::Error,
     },
-    /// The directory's node has founded a cluster, and is to join one.
+    /// The directory's node has been alone, and is to join a cluster.
     #[error(
-        "{directory} is of the node that founded cluster {cluster}, and cannot join another: take cluster.join (--join) away, or \
+        "the node of {directory} has a cluster of its own, {cluster}, and cannot join another: take cluster.join (--join) away, or \
          choose an empty directory"
     )]
-    Founder {
-        /// The directory.
-        directory: String,
-        /// Its cluster.
-        cluster: ClusterId,
-    },
-    /// The directory's node has joined a cluster, and is to be one of its own.
-    #[error(
-        "the node of {directory} has joined cluster {cluster}: start it with the address of the node that founded that, --join \
-         HOST:PORT"
-    )]
-    Joined {
+    OwnCluster {
         /// The directory.
         directory: String,
         /// Its cluster.

@@ -1,5 +1,7 @@
 //! Connects to other nodes, again and again.
 
+use std::collections::BTreeSet;
+use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -8,9 +10,11 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use platform::net::{Net, Stream};
+use platform::turns;
 use protocol::leader::NodeId;
 use protocol::metadata::Address;
-use protocol::peer::{Admitted, Decoder, KnownNode, Message, Reason, admit};
+use protocol::peer::{Admitted, Decoder, Message, Reason, Refused, admit};
+use storage::{read_peers, write_peers};
 use tokio::time::{sleep, timeout};
 
 use super::Purpose;
@@ -48,44 +52,119 @@ impl Attempts {
     }
 }
 
-/// Keeps a connection to the controller, which is at one of the addresses to join, as long as the core lives.
-pub(crate) async fn dial_controller(core: Rc<Core>) {
-    let mut attempts = Attempts::default();
+/// Keeps the connections for the metadata, as long as the core lives: with the nodes at the addresses that are known from outside, until
+/// there is an image; then with every node that has a lower id.
+pub(crate) async fn keep_metadata_links(core: Rc<Core>) {
+    let mut seeds = core.facts.config.cluster.join.clone();
+    seeds.extend(
+        read_peers(&*core.disk)
+            .iter()
+            .filter_map(|text| HostPort::parse(text)),
+    );
+    for seed in BTreeSet::from_iter(seeds) {
+        turns::spawn(dial_seed(core.clone(), seed));
+    }
+    let log = core
+        .metadata_log
+        .as_ref()
+        .expect("core 0 of a member has the group");
+    let mut images = log.image_offsets();
+    let (mut dialed, mut kept) = (BTreeSet::new(), Vec::new());
     loop {
-        for address in &core.facts.config.cluster.join {
-            if core.is_draining() {
-                return;
+        let others: Vec<(NodeId, String)> = core.with_metadata(|metadata| {
+            let others = metadata.nodes().filter(|(node, _)| *node != core.facts.node);
+            let reached = others.filter_map(|(node, known)| {
+                let Address { host, port } = known.home.as_ref()?.peer.as_ref()?;
+                Some((node, format!("{host}:{port}")))
+            });
+            reached.collect()
+        });
+        let addresses: Vec<String> = others.iter().map(|(_, address)| address.clone()).collect();
+        if addresses != kept && !addresses.is_empty() {
+            core.keep_peers(addresses.clone()).await;
+            kept = addresses;
+        }
+        for (node, _) in others {
+            if node < core.facts.node && dialed.insert(node) {
+                turns::spawn(dial_node(core.clone(), Purpose::Metadata, node));
             }
-            let greeted = greet_at(&core, address.clone(), Purpose::Metadata).await;
-            match greeted {
-                Ok(conversation) => {
-                    attempts = Attempts::default();
-                    let node = conversation.peer.node.0;
-                    tracing::info!(node, %address, "connected to a node");
-                    let ended = converse(&core, conversation).await;
-                    tracing::warn!(node, %ended, "the connection to a node has ended");
-                }
-                Err(Ended::Refused(refused)) if refused.reason() == Reason::Incarnation => {
-                    // It would go on to serve the partitions of another process.
-                    tracing::error!(%refused, "a later start of this node is known, and this one ends");
-                    return core.lost.notify_one();
-                }
-                Err(error) => {
-                    if let Some(error) = attempts.note_failed(&error) {
-                        tracing::warn!(%address, error, "no connection to a node; it is tried again");
-                    }
-                }
+        }
+        if images.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+impl Core {
+    /// Keeps the addresses of other nodes for the next start, which may not find those that it is told to join.
+    async fn keep_peers(self: &Rc<Core>, addresses: Vec<String>) {
+        let disk = self.disk.clone();
+        let kept = self.facts.pool.run(move || write_peers(&*disk, &addresses)).await;
+        if let Err(error) = kept {
+            tracing::warn!(%error, "the addresses of the other nodes could not be kept for the next start");
+        }
+    }
+}
+
+/// Keeps a connection with whichever node is at an address, until there is an image of the metadata.
+async fn dial_seed(core: Rc<Core>, address: HostPort) {
+    let mut attempts = Attempts::default();
+    let mut node = None;
+    while core.image_offset().is_none() && !core.is_draining() {
+        if node.is_some_and(|node| core.peers.has(Purpose::Metadata, node)) {
+            sleep(REST_MIN).await;
+            continue;
+        }
+        match greet_at(&core, address.clone(), Purpose::Metadata).await {
+            Ok(conversation) => {
+                attempts = Attempts::default();
+                let found = conversation.peer.node;
+                node = Some(found);
+                tracing::info!(node = found.0, %address, "connected to a node");
+                let ended = converse(&core, conversation).await;
+                tracing::info!(node = found.0, %ended, "the connection to a node has ended");
             }
+            Err(error) => core.note_not_connected(&mut attempts, &error, &address),
         }
         attempts.rest().await;
     }
 }
 
-/// Keeps a connection to another node for a shard, as long as the core lives. The metadata says where that is.
-pub(super) async fn dial_shard(core: Rc<Core>, shard: u16, node: NodeId) {
-    let purpose = Purpose::Shard(shard);
+impl Core {
+    fn note_not_connected(&self, attempts: &mut Attempts, error: &Ended, at: &dyn fmt::Display) {
+        if let Ended::Refused(refused) = error
+            && refused.reason() == Reason::Incarnation
+        {
+            self.end_overtaken(refused);
+        }
+        if let Some(error) = attempts.note_failed(error) {
+            tracing::warn!(%at, error, "no connection to a node; it is tried again");
+        }
+    }
+
+    /// Another node knows a later start of this one.
+    fn end_overtaken(&self, refused: &Refused) {
+        match (&self.metadata_log, self.image_offset()) {
+            // The start says so itself.
+            (Some(group), None) => group.handle_refusal(refused.text()),
+            _ => {
+                // It would go on to serve the partitions of another process.
+                tracing::error!(%refused, "a later start of this node is known, and this one ends");
+                self.lost.notify_one();
+            }
+        }
+    }
+}
+
+/// Keeps a connection to another node for a purpose, as long as the core lives. The metadata says where that is.
+pub(super) async fn dial_node(core: Rc<Core>, purpose: Purpose, node: NodeId) {
     let mut attempts = Attempts::default();
-    loop {
+    while !core.is_draining() || purpose != Purpose::Metadata {
+        // It may have dialed this node before it knew the others.
+        if core.peers.has(purpose, node) {
+            sleep(REST_MAX).await;
+            continue;
+        }
         let address = core.with_metadata(|metadata| metadata.home(node)?.peer.clone());
         let greeted = match address {
             Some(Address { host, port }) => {
@@ -103,9 +182,8 @@ pub(super) async fn dial_shard(core: Rc<Core>, shard: u16, node: NodeId) {
             }
             greeted => {
                 let error = greeted.err().unwrap_or(Ended::OutOfPlace);
-                if let Some(error) = attempts.note_failed(&error) {
-                    tracing::warn!(node = node.0, %purpose, error, "no connection to a node; it is tried again");
-                }
+                let at = format!("node {node}, {purpose}");
+                core.note_not_connected(&mut attempts, &error, &at);
             }
         }
         attempts.rest().await;
@@ -125,8 +203,7 @@ async fn greet(core: &Rc<Core>, addresses: &[SocketAddr], purpose: Purpose) -> R
     let stream = connect(&core.facts.net, addresses).await?;
     stream.set_nodelay()?;
     let (mut input, mut output) = stream.split();
-    let image_offset = core.image_offset();
-    let own = core.own(image_offset.unwrap_or_default());
+    let own = core.own();
     write_message(&mut output, &Message::Hello(own.hello(purpose.pair())).encode()).await?;
     let mut decoder = Decoder::new(BODY_BYTES_MAX);
     let mut received = BytesMut::new();
@@ -135,15 +212,7 @@ async fn greet(core: &Rc<Core>, addresses: &[SocketAddr], purpose: Purpose) -> R
         Message::Refused(refused) => return Err(Ended::Refused(refused)),
         _ => return Err(Ended::OutOfPlace),
     };
-    // Before the first image, the address is all that is known of it.
-    let known = match image_offset {
-        Some(_) => core.known(hello.node),
-        None => Some(KnownNode {
-            directory: hello.directory,
-            incarnation: hello.incarnation,
-        }),
-    };
-    let Admitted { peer, .. } = admit(&own, known.as_ref(), &hello).map_err(Ended::Refused)?;
+    let Admitted { peer, .. } = admit(&own, core.known(&hello).as_ref(), &hello).map_err(Ended::Refused)?;
     decoder.handle_admitted();
     Ok(Conversation {
         stream: Stream::join(input, output),
@@ -151,6 +220,7 @@ async fn greet(core: &Rc<Core>, addresses: &[SocketAddr], purpose: Purpose) -> R
         received,
         peer,
         purpose,
+        is_by_rule: peer.node < core.facts.node,
     })
 }
 

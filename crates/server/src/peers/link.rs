@@ -9,9 +9,9 @@ use platform::net::{Detached, ReadHalf, Stream, WriteHalf};
 use platform::turns;
 use protocol::leader::NodeId;
 use protocol::peer::{
-    BatchesError, Decoder, Encoded, Heartbeat, Hello, Message, MessageError, Proposal, Refused,
-    ReplicaMessage,
+    BatchesError, Decoder, Encoded, Heartbeat, Hello, Message, MessageError, Refused, ReplicaMessage,
 };
+use protocol::replica::Prompt;
 use record::{Offset, PartitionId};
 use shard::Letter;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -20,6 +20,7 @@ use tokio::task::yield_now;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use super::{Link, Outgoing, Purpose};
+use crate::controller::Presence;
 use crate::core::Core;
 
 /// The longest body of a message of another node.
@@ -29,8 +30,8 @@ const READ_BYTES: usize = 64 << 10;
 const HEARTBEAT: Duration = Duration::from_millis(100);
 /// Messages that go out in one write have so many bytes at most, but for the last.
 const TOGETHER_BYTES_MAX: usize = 32 << 10;
-/// Proposals of a node that wait for their turn. It proposes nothing more before that.
-const PROPOSALS_MAX: usize = 64;
+/// A message makes as much work as looking through so many bytes, besides its batches.
+const MESSAGE_WORK_BYTES: usize = 16 << 10;
 /// Bytes of batches that may wait for room in a shard's journal.
 const DEFERRED_BYTES_MAX: usize = 16 << 20;
 /// A peer of which so long nothing is heard is taken for gone.
@@ -51,6 +52,8 @@ pub(super) enum Ended {
     Refused(Refused),
     #[error("it said something that it may not")]
     OutOfPlace,
+    #[error("a message about the metadata cannot be taken: {0}")]
+    OfGroup(String),
     #[error("another connection took its place, or it was cut off for taking nothing")]
     Replaced,
     #[error("a batch of it cannot be taken: {0}")]
@@ -69,6 +72,8 @@ pub(super) struct Conversation {
     pub(super) received: BytesMut,
     pub(super) peer: Hello,
     pub(super) purpose: Purpose,
+    /// The node with the higher id has dialed.
+    pub(super) is_by_rule: bool,
 }
 
 impl Conversation {
@@ -80,6 +85,7 @@ impl Conversation {
             received: self.received,
             peer: self.peer,
             purpose: self.purpose,
+            is_by_rule: self.is_by_rule,
         })
     }
 }
@@ -91,6 +97,7 @@ pub(super) struct Moved {
     received: BytesMut,
     peer: Hello,
     purpose: Purpose,
+    is_by_rule: bool,
 }
 
 impl Moved {
@@ -102,6 +109,7 @@ impl Moved {
             received: self.received,
             peer: self.peer,
             purpose: self.purpose,
+            is_by_rule: self.is_by_rule,
         })
     }
 }
@@ -114,26 +122,21 @@ pub(super) async fn converse(core: &Rc<Core>, conversation: Conversation) -> End
         received,
         peer,
         purpose,
+        is_by_rule,
     } = conversation;
     let node = peer.node;
-    let (link, to_write) = core.peers.take(purpose, node);
+    let Some((link, to_write)) = core.peers.take(purpose, &peer, is_by_rule) else {
+        return Ended::Replaced;
+    };
     let (input, output) = stream.split();
     core.handle_link(purpose, node).await;
-    let (proposed, proposals) = mpsc::channel(PROPOSALS_MAX);
-    let reader = Reader {
-        core,
-        node,
-        purpose,
-        proposed,
-    };
+    let reader = Reader { core, peer, purpose };
     let ended = tokio::select! {
         biased;
         () = link.end.notified() => Ended::Replaced,
         ended = reader.read(input, decoder, received) => ended,
         ended = write(&link, output, to_write) => ended,
         () = give_signs(core, purpose, node) => Ended::Closed,
-        () = core.feed(node, peer.image_offset), if purpose == Purpose::Metadata => Ended::Closed,
-        () = decide_all(core, node, proposals) => Ended::Closed,
     };
     if core.peers.forget(purpose, node, &link) {
         core.handle_link_lost(purpose, node).await;
@@ -143,36 +146,40 @@ pub(super) async fn converse(core: &Rc<Core>, conversation: Conversation) -> End
 
 impl Core {
     async fn handle_link(&self, purpose: Purpose, node: NodeId) {
-        match (purpose, &self.following, &self.controller) {
-            (Purpose::Shard(shard), ..) => self.shard(shard.into()).handle_link(node).await,
-            (Purpose::Metadata, Some(following), _) => following.handle_link(node),
-            (Purpose::Metadata, None, Some(controller)) => controller.presence.handle_link(node),
-            (Purpose::Metadata, None, None) => unreachable!("the metadata's links are on core 0"),
+        match purpose {
+            Purpose::Shard(shard) => self.shard(shard.into()).handle_link(node).await,
+            Purpose::Metadata => self.presence().handle_link(node),
         }
     }
 
     async fn handle_link_lost(&self, purpose: Purpose, node: NodeId) {
-        match (purpose, &self.following, &self.controller) {
-            (Purpose::Shard(shard), ..) => self.shard(shard.into()).handle_link_lost(node).await,
-            (Purpose::Metadata, Some(following), _) => following.handle_link_lost(),
-            (Purpose::Metadata, None, Some(controller)) => controller.presence.handle_link_lost(node),
-            (Purpose::Metadata, None, None) => unreachable!("the metadata's links are on core 0"),
+        match purpose {
+            Purpose::Shard(shard) => self.shard(shard.into()).handle_link_lost(node).await,
+            Purpose::Metadata => self.presence().handle_link_lost(node),
         }
+    }
+
+    fn presence(&self) -> &Presence {
+        let controller = self
+            .controller
+            .as_ref()
+            .expect("the metadata's links are on core 0");
+        &controller.presence
     }
 }
 
 /// The reading end of a connection.
 struct Reader<'a> {
     core: &'a Rc<Core>,
-    node: NodeId,
+    peer: Hello,
     purpose: Purpose,
-    proposed: mpsc::Sender<Proposal>,
 }
 
 impl Reader<'_> {
     async fn read(&self, mut input: ReadHalf, mut decoder: Decoder, mut received: BytesMut) -> Ended {
         loop {
             let message = next_message(&mut input, &mut decoder, &mut received, SILENCE).await;
+            turns::spend(message.as_ref().map_or(0, work_of));
             if let Err(ended) = message.and_then(|message| self.hand_on(message)) {
                 return ended;
             }
@@ -186,15 +193,19 @@ impl Reader<'_> {
         match (message, self.purpose) {
             (Message::Heartbeat(_), _) => {}
             (Message::Refused(refused), _) => return Err(Ended::Refused(refused)),
-            (Message::Entries(entries), Purpose::Metadata) => self.core.handle_entries(self.node, entries),
-            (Message::Proposal(proposal), Purpose::Metadata) => {
-                let taken = self.proposed.try_send(proposal);
-                taken.map_err(|_| Ended::OutOfPlace)?;
+            (Message::Group(message), Purpose::Metadata) => {
+                let received = self
+                    .core
+                    .handle_group_message(self.peer.node, self.peer.directory, message);
+                received.map_err(Ended::OfGroup)?;
             }
-            (Message::Decision(decision), Purpose::Metadata) => self.core.handle_decision(decision),
+            (Message::Proposal(entry), Purpose::Metadata) => {
+                let taken = self.core.handle_proposal(self.peer.node, entry);
+                taken.map_err(Ended::OfGroup)?;
+            }
             (Message::Replica { partition, message }, Purpose::Shard(shard)) => {
                 let shard = self.core.shard(shard.into());
-                shard.deliver(self.node, letter(partition, message)?);
+                shard.deliver(self.peer.node, letter(partition, message)?);
                 if shard.deferred_bytes() > DEFERRED_BYTES_MAX {
                     return Err(Ended::Crowded);
                 }
@@ -203,6 +214,18 @@ impl Reader<'_> {
         }
         Ok(())
     }
+}
+
+/// The work that a message makes, as bytes that are looked through.
+fn work_of(message: &Message) -> usize {
+    let batches = match message {
+        Message::Replica {
+            message: ReplicaMessage::Prompt(Prompt::Append { batches, .. }),
+            ..
+        } => batches.len(),
+        _ => 0,
+    };
+    MESSAGE_WORK_BYTES + batches
 }
 
 /// A replica's message as its shard takes it.
@@ -215,13 +238,6 @@ fn letter(partition: PartitionId, message: ReplicaMessage) -> Result<Letter, End
         }
     };
     Ok(Letter::new(partition, message))
-}
-
-/// Decides about what a node proposes, one after the other.
-async fn decide_all(core: &Rc<Core>, node: NodeId, mut proposals: mpsc::Receiver<Proposal>) {
-    while let Some(proposal) = proposals.recv().await {
-        core.decide(node, proposal).await;
-    }
 }
 
 /// Waits for the next message, of which so long nothing may be missing.

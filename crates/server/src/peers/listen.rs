@@ -9,7 +9,8 @@ use std::time::Duration;
 use bytes::BytesMut;
 use platform::net::{Listener, Stream};
 use platform::turns;
-use protocol::metadata::Command;
+use protocol::ApplyError;
+use protocol::metadata::{Command, PlanError};
 use protocol::peer::{
     Admitted, Decoder, Hello, Join, Joined, Message, REFUSED_TEXT_BYTES_MAX, Reason, Refused, ShardPair,
     WIRE_VERSIONS, admit, in_one_line,
@@ -19,12 +20,15 @@ use tokio::time::timeout;
 
 use super::Purpose;
 use super::link::{BODY_BYTES_MAX, Conversation, Ended, converse, next_message, write_message};
+use crate::controller::ChangeError;
 use crate::core::Core;
 
 /// Strangers that are heard at a time.
 const STRANGERS_MAX: usize = 64;
 /// The longest that one is heard.
 const GREETING: Duration = Duration::from_secs(5);
+/// An id that another node was quicker to get is planned again so often.
+const JOIN_ATTEMPTS: u32 = 5;
 /// A rest when the system has no descriptor left, so that the loop does not spin.
 const OUT_OF_DESCRIPTORS_REST: Duration = Duration::from_millis(100);
 
@@ -104,8 +108,7 @@ async fn greet(core: &Rc<Core>, stream: Stream) -> Result<Option<Conversation>, 
     let answer = match first {
         Message::Hello(hello) => match let_in(core, &hello) {
             Ok((admitted, purpose)) => {
-                let offset = core.image_offset().unwrap_or_default();
-                let own = core.own(offset).hello(purpose.pair());
+                let own = core.own().hello(purpose.pair());
                 write_message(&mut output, &Message::Hello(own).encode()).await?;
                 decoder.handle_admitted();
                 return Ok(Some(Conversation {
@@ -114,6 +117,7 @@ async fn greet(core: &Rc<Core>, stream: Stream) -> Result<Option<Conversation>, 
                     received,
                     peer: admitted.peer,
                     purpose,
+                    is_by_rule: admitted.peer.node > core.facts.node,
                 }));
             }
             Err(refused) => Message::Refused(refused),
@@ -132,8 +136,7 @@ async fn greet(core: &Rc<Core>, stream: Stream) -> Result<Option<Conversation>, 
 }
 
 fn let_in(core: &Core, hello: &Hello) -> Result<(Admitted, Purpose), Refused> {
-    let offset = core.image_offset().unwrap_or_default();
-    let admitted = admit(&core.own(offset), core.known(hello.node).as_ref(), hello)?;
+    let admitted = admit(&core.own(), core.known(hello).as_ref(), hello)?;
     if hello.pair != ShardPair::METADATA {
         return match hello.pair.from == hello.pair.to {
             true => Ok((admitted, Purpose::Shard(hello.pair.to))),
@@ -146,34 +149,11 @@ fn let_in(core: &Core, hello: &Hello) -> Result<(Admitted, Purpose), Refused> {
             }
         };
     }
-    refuse_follower(core)?;
-    if hello.image_offset > offset {
-        let text = format!(
-            "node {} has had metadata up to {}, and node {} has it up to {offset}: node {2} runs over an older copy of its directory",
-            hello.node, hello.image_offset, core.facts.node,
-        );
-        return Err(Refused::new(Reason::Joining, text));
-    }
     Ok((admitted, Purpose::Metadata))
-}
-
-/// Only the node that has the metadata's log can give it to others.
-fn refuse_follower(core: &Core) -> Result<(), Refused> {
-    match core.is_following() {
-        true => {
-            let text = format!(
-                "node {} follows another node's metadata: connect to the node that founded the cluster (cluster.join)",
-                core.facts.node
-            );
-            Err(Refused::new(Reason::Joining, text))
-        }
-        false => Ok(()),
-    }
 }
 
 /// Gives a new node its id.
 async fn let_join(core: &Rc<Core>, join: Join) -> Result<Joined, Refused> {
-    refuse_follower(core)?;
     if WIRE_VERSIONS.newest_common(join.versions).is_none() {
         let text = format!(
             "node {} speaks versions {} to {} of the messages between nodes, and this one {} to {}: use the same release",
@@ -194,21 +174,38 @@ async fn let_join(core: &Rc<Core>, join: Join) -> Result<Joined, Refused> {
         return Err(Refused::new(Reason::Shards, text));
     }
     let cluster = core.facts.cluster;
+    if core.image_offset().is_none() {
+        let text = format!(
+            "node {} is starting and does not know the cluster's nodes yet: try again",
+            core.facts.node
+        );
+        return Err(Refused::new(Reason::Joining, text));
+    }
     // Its answer may have been lost.
     if let Some(node) = core.with_metadata(|metadata| metadata.joined_as(home.directory)) {
         return Ok(Joined { cluster, node });
     }
-    let changed = core
-        .change(move |metadata| metadata.plan_join(wanted, &home))
-        .await;
-    let refused = |why: String| Refused::new(Reason::Joining, in_one_line(&why, REFUSED_TEXT_BYTES_MAX));
-    match changed {
-        Ok(Ok(Command::JoinNode { node, .. })) => {
-            tracing::info!(node = node.0, "a node has joined");
-            Ok(Joined { cluster, node })
+    let refused = |why: &str| Refused::new(Reason::Joining, in_one_line(why, REFUSED_TEXT_BYTES_MAX));
+    let mut attempts = JOIN_ATTEMPTS;
+    loop {
+        let home = home.clone();
+        let changed = core
+            .change(move |metadata| metadata.plan_join(wanted, &home))
+            .await;
+        match changed {
+            Ok(Ok(Command::JoinNode { node, .. })) => {
+                tracing::info!(node = node.0, "a node has joined");
+                return Ok(Joined { cluster, node });
+            }
+            Ok(Ok(_)) => unreachable!("a join was planned"),
+            // Another member may have given the id to another node meanwhile.
+            Ok(Err(ChangeError::Plan(PlanError::Refused(ApplyError::NodeExists { .. }))))
+                if wanted.is_none() && attempts > 1 =>
+            {
+                attempts -= 1;
+            }
+            Ok(Err(error)) => return Err(refused(&error.to_string())),
+            Err(stopping) => return Err(refused(&stopping.to_string())),
         }
-        Ok(Ok(_)) => unreachable!("a join was planned"),
-        Ok(Err(error)) => Err(refused(error.to_string())),
-        Err(stopping) => Err(refused(stopping.to_string())),
     }
 }

@@ -19,7 +19,7 @@ use tokio::sync::Notify;
 use tokio::time::timeout;
 
 use super::Purpose;
-use super::dial::dial_shard;
+use super::dial::dial_node;
 use crate::core::Core;
 
 /// The longest that a node which stops waits for others to lead in its place.
@@ -67,7 +67,7 @@ pub(crate) async fn keep_links(core: Rc<Core>) {
             }
             // One of the two dials.
             if linked.insert((shard, node)) && node < core.facts.node {
-                turns::spawn(dial_shard(core.clone(), shard, node));
+                turns::spawn(dial_node(core.clone(), Purpose::Shard(shard), node));
             }
         }
     }
@@ -84,9 +84,7 @@ impl Core {
     }
 
     async fn hand_over_here(&self, mut to: Vec<(PartitionId, NodeId)>) {
-        if !self.is_following() {
-            to.retain(|(_, leader)| self.is_here(*leader));
-        }
+        to.retain(|(_, leader)| self.is_here(*leader));
         let partitions = to.len();
         let own = self.facts.node;
         let plan = move |metadata: &Metadata, (id, leader): (PartitionId, NodeId), _: &mut Plans| {

@@ -5,8 +5,8 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 
 use kafka_wire::{
-    CreateTopicsRequest, DeleteTopicsRequest, ErrorCode, FindCoordinatorRequest, MetadataRequest,
-    MetadataResponse, OffsetCommitResponse,
+    CreateTopicsRequest, DeleteTopicsRequest, DescribeQuorumRequest, ErrorCode, FindCoordinatorRequest,
+    MetadataRequest, MetadataResponse, OffsetCommitResponse,
 };
 use record::TopicId;
 use server::{Node, StartError};
@@ -258,6 +258,23 @@ fn leaders_are_handed_over_and_back() {
     drop((founder, third));
 }
 
+/// A directory that is put back from a copy lacks what it has acknowledged since: it is refused, however often it is tried.
+#[test]
+fn a_directory_that_was_restored_from_a_copy_is_refused() {
+    let (_founder, peers) = founder();
+    let sets = [("cluster.join", &*peers)];
+    let copy = tempfile::tempdir().expect("there is room");
+    let node = joined(&peers).restart_with(&sets, |directory| {
+        std::fs::copy(directory.join("node.toml"), copy.path().join("node.toml")).expect("it can be copied");
+    });
+    let node = node.restart_with(&sets, |_| ());
+    for _ in 0..3 {
+        let refused = refusal(Node::start(config(copy.path(), &sets), "0.0.0"));
+        assert!(refused.contains("a copy that was restored"), "{refused}");
+    }
+    drop(node);
+}
+
 #[test]
 fn without_a_quorum_nothing_is_acknowledged() {
     let (founder, peers) = founder();
@@ -440,8 +457,8 @@ fn refusal(outcome: Result<Node, StartError>) -> String {
 
 #[test]
 fn nodes_that_cannot_be_members_are_told_why() {
-    let (mut founder, peers) = founder();
-    let mut other = joined(&peers);
+    let (founder, peers) = founder();
+    let _other = joined(&peers);
     let start = |sets: &[(&str, &str)]| {
         let directory = tempfile::tempdir().expect("there is room");
         let refused = refusal(Node::start(config(directory.path(), sets), "0.0.0"));
@@ -465,18 +482,85 @@ fn nodes_that_cannot_be_members_are_told_why() {
     let port = founder.address().to_string();
     let not_a_peer = start(&[("cluster.join", &port)]);
     assert!(not_a_peer.contains("127.0.0.1"), "{not_a_peer}");
-    founder.stop();
-    let is_founder = refusal(founder.start_another(&[("cluster.join", &peers)]));
+    let mut lone = TestNode::start_with(&[]);
+    lone.stop();
+    let is_lone = refusal(lone.start_another(&[("cluster.join", &peers)]));
     assert!(
-        is_founder.contains("that founded cluster") && is_founder.contains("--join"),
-        "{is_founder}"
+        is_lone.contains("has a cluster of its own") && is_lone.contains("--join"),
+        "{is_lone}"
     );
-    other.stop();
-    let alone = refusal(other.start_another(&[]));
-    assert!(
-        alone.contains("has joined cluster") && alone.contains("--join HOST:PORT"),
-        "{alone}"
-    );
+}
+
+/// The nodes that have a vote about the metadata.
+fn voters(wire: &mut Wire) -> Vec<i32> {
+    let request = DescribeQuorumRequest {
+        topics: vec![kafka_wire::describe_quorum::TopicRequest {
+            topic_name: "__cluster_metadata".into(),
+            partitions: vec![kafka_wire::describe_quorum::PartitionRequest::default()],
+        }],
+    };
+    let partition = wire.call(2, &request).topics.remove(0).partitions.remove(0);
+    partition
+        .current_voters
+        .iter()
+        .map(|voter| voter.replica_id)
+        .collect()
+}
+
+/// What a node was told of where the others are, it knows: the next start needs no address, and the first of the nodes is like any other.
+#[test]
+fn any_of_three_nodes_may_go_and_comes_back_by_itself() {
+    let (founder, peers) = founder();
+    let (second, third) = (joined_in_reach(&peers), joined_in_reach(&peers));
+    let mut wire = second.connect();
+    eventually("all three have a vote", || voters(&mut wire) == [1, 2, 3]);
+    let mut nodes = [founder, second, third].map(Some);
+    let mut wires: BTreeMap<i32, Wire> = (1..).zip(nodes.iter().flatten().map(TestNode::connect)).collect();
+    assert_eq!(created(wires.get_mut(&1).expect("it is there"), "orders", 3), 0);
+    let mut expected: Vec<String> = Vec::new();
+    for (place, gone) in [0, 1, 2, 0].into_iter().enumerate() {
+        let id = gone as i32 + 1;
+        wires.remove(&id);
+        let node = nodes[gone].take().expect("it is there");
+        let back = node.restart_with(&[("peer.listen", "127.0.0.1:0")], |_| {
+            let topic = format!("made-without-{place}");
+            let wire = wires.values_mut().next().expect("two are there");
+            eventually("a topic is made without it", || created(wire, &topic, 3) == 0);
+            expected.push(format!("{place} without node {id}"));
+            for index in 0..3 {
+                append_at_leader(&mut wires, index, expected.last().expect("it was pushed"));
+                assert_eq!(values_at_leader(&mut wires, index), expected);
+            }
+        });
+        wires.insert(id, back.connect());
+        let wire = wires.get_mut(&id).expect("it was put there");
+        assert_eq!(leaders(wire, &format!("made-without-{place}")).len(), 3);
+        nodes[gone] = Some(back);
+    }
+}
+
+/// Records and topics of a node that was alone are there when it is the first of several.
+#[test]
+fn a_node_that_was_alone_becomes_the_first_of_three_in_place() {
+    let lone = TestNode::start_with(&[]);
+    let mut wire = lone.connect();
+    assert_eq!(created(&mut wire, "old", 2), 0);
+    assert_eq!(wire.produce("old", 1, batch(&[(now_ms(), "kept")])).error_code, 0);
+    let founder = lone.restart_with(&[("peer.listen", "127.0.0.1:0")], |_| ());
+    let peers = founder.peer_address().to_string();
+    let (second, third) = (joined_in_reach(&peers), joined_in_reach(&peers));
+    let mut wire = second.connect();
+    assert_eq!(leaders(&mut wire, "old"), [1, 1]);
+    assert_eq!(created(&mut wire, "new", 3), 0);
+    assert_eq!(leaders(&mut wire, "new"), [1, 2, 3]);
+    let mut wire = founder.connect();
+    assert_eq!(wire.read_values("old", 1), ["kept"]);
+    // Once it is one of several, it stays that, whatever it is told.
+    let founder = founder.restart_with(&[("peer.listen", "127.0.0.1:0")], |_| ());
+    let mut wire = founder.connect();
+    assert_eq!(wire.read_values("old", 1), ["kept"]);
+    eventually("it knows all", || leaders(&mut wire, "new").len() == 3);
+    drop((second, third));
 }
 
 #[test]

@@ -152,7 +152,12 @@ fn a_refusal_may_come_at_any_time() {
 
 #[test]
 fn bodies_that_are_too_short_or_too_long_are_refused() {
-    for (name, message) in one_of_each() {
+    // Other formats say what the bodies of these are.
+    let is_opaque = |message: &Message| matches!(message.kind(), Kind::Group | Kind::Proposal);
+    for (name, message) in one_of_each()
+        .into_iter()
+        .filter(|(_, message)| !is_opaque(message))
+    {
         let whole = bytes_of(&message);
         let (byte, body) = (whole[4], &whole[HEADER_BYTES..]);
         let kind = message.kind();
@@ -209,29 +214,6 @@ fn fields_that_cannot_be_are_refused_by_name() {
         ("join", 33, &[0, 0], impossible("number of shards")),
         ("join", 35, &[2], unknown(2, "address for other nodes")),
         ("joined", 16, NEGATIVE, impossible("node id")),
-        ("entries", 0, NEGATIVE, impossible("metadata offset")),
-        ("entries", 8, &[2], unknown(2, "end of the log")),
-        (
-            "entries",
-            9,
-            &[0xff; 4],
-            "the bytes end inside entries: 17179869180 wanted, 28 left".to_owned(),
-        ),
-        (
-            "entries",
-            0,
-            &[0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xfe],
-            impossible("number of entries"),
-        ),
-        (
-            "proposal",
-            12,
-            &[0xff; 4],
-            "the bytes end inside commands: 4294967295 wanted, 9 left".to_owned(),
-        ),
-        ("decision", 8, NEGATIVE, impossible("metadata offset")),
-        ("decision", 20, &[4], unknown(4, "outcome")),
-        ("decision", 27, b"\n", impossible("text of an outcome")),
         ("seal", 16, NEGATIVE, impossible("partition index")),
         ("seal", 20, &[0], unknown(0, "kind of prompt")),
         ("seal", 20, &[11], unknown(11, "kind of prompt")),
