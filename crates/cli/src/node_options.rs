@@ -34,7 +34,7 @@ pub(crate) struct NodeOptions {
     /// Where other nodes connect, as host:port; without it none can join [key: peer.listen] [env: ROPEWALK_PEER]
     #[arg(long, value_name = "ADDRESS")]
     peer: Option<String>,
-    /// The address where the node that founded a cluster listens for other nodes (its --peer): this node is one of that cluster [key: cluster.join] [env: ROPEWALK_JOIN]
+    /// Addresses where nodes of a cluster listen for others (their --peer): a node with an empty directory joins it [key: cluster.join] [env: ROPEWALK_JOIN]
     #[arg(long, value_name = "ADDRESS,...")]
     join: Option<String>,
     /// Number of cores to use; 0 takes every CPU [key: cores] [env: ROPEWALK_CORES]

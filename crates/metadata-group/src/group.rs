@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use openraft::ChangeMembers;
-use openraft::async_runtime::AsyncRuntime;
+use openraft::async_runtime::{AsyncRuntime, WatchReceiver};
 use openraft::errors::{ClientWriteError, InitializeError, RaftError};
+use openraft::raft::TransferLeaderRequest;
 use platform::disk::Disk;
 use platform::random::{Random, SeededRandom};
 use platform::work::Work;
@@ -255,6 +256,24 @@ impl Group {
         }
         let handed = self.0.raft.trigger().transfer_leader(to).await;
         handed.map_err(|fatal| ChangeError::Stopped(fatal.to_string()))
+    }
+
+    /// Has this node stand for election at once, for whoever calls knows that the leader `from` has ended: voters need not wait until it has
+    /// been silent for so long. Does nothing if this node has no vote, or another one leads by now. A leader that has not ended gives
+    /// up its office to a vote, as to any later one; nothing else comes of a mistake.
+    pub async fn take_over(&self, from: Member) {
+        let status = self.status();
+        if status.leader != Some(from) || !status.voters.contains(&self.0.own) {
+            return;
+        }
+        let metrics = self.0.raft.metrics();
+        let (vote, applied) = {
+            let metrics = metrics.borrow_watched();
+            (metrics.vote, metrics.last_applied)
+        };
+        let office = TransferLeaderRequest::new(vote, self.0.own, applied);
+        // A group that has stopped tells why by its status.
+        let _ = self.0.raft.handle_transfer_leader(office).await;
     }
 
     /// Takes in a message of another node.

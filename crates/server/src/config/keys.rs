@@ -94,7 +94,7 @@ pub(super) static KEYS: &[Key] = &[
     word(
         "cluster.join",
         |c| Slot::Addresses(&mut c.cluster.join),
-        "The addresses of nodes whose cluster this one is of, those where they listen for other nodes; empty for a cluster that this node founds.",
+        "The addresses of nodes whose cluster a node with an empty directory joins, those where they listen for other nodes; later they are tried beside those that the node knows. Empty for a cluster that this node begins.",
     ),
     word(
         "peer.listen",

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::time::Duration;
 
+use metadata_group::Member;
 use platform::slices::Slices;
 use protocol::leader::NodeId;
 use protocol::metadata::{Metadata, Plans};
@@ -20,8 +21,10 @@ use crate::core::Core;
 
 /// Between two looks at who is there.
 const LOOK: Duration = Duration::from_millis(50);
-/// A node that has had no connection for so long is away. Links that are lost are mostly taken anew before.
+/// A node that has had no connection for so long is away, unless it is known to have ended. Links that are lost are mostly taken anew before.
 const PATIENCE: Duration = Duration::from_millis(200);
+/// Between the turns of voters in which they take over from one that has ended.
+const TURN: Duration = Duration::from_millis(50);
 /// After this node's own start others need a while to find it, or it them.
 const PATIENCE_AT_START: Duration = Duration::from_secs(3);
 /// While a node is away, its partitions are looked at again after so long: another replica may be there by then.
@@ -29,11 +32,18 @@ const AGAIN: Duration = Duration::from_secs(1);
 /// Topics that are looked through before others have their turn; they may have many partitions.
 const TOPICS_IN_ONE_TURN: usize = 100;
 
+/// How a node went.
+#[derive(Debug, Clone, Copy)]
+struct Gone {
+    at: Instant,
+    has_ended: bool,
+}
+
 /// The nodes that are there.
 #[derive(Default)]
 pub(crate) struct Presence {
     here: RefCell<BTreeSet<NodeId>>,
-    gone: RefCell<BTreeMap<NodeId, Instant>>,
+    gone: RefCell<BTreeMap<NodeId, Gone>>,
 }
 
 impl Presence {
@@ -45,13 +55,28 @@ impl Presence {
     /// Takes note that there is none any more.
     pub(crate) fn handle_link_lost(&self, node: NodeId) {
         self.here.borrow_mut().remove(&node);
-        self.gone.borrow_mut().insert(node, Instant::now());
+        let (at, has_ended) = (Instant::now(), false);
+        self.gone.borrow_mut().insert(node, Gone { at, has_ended });
+    }
+
+    /// Takes note that its process has ended, unless there is a connection again.
+    fn handle_ended(&self, node: NodeId) {
+        if let Some(gone) = self.gone.borrow_mut().get_mut(&node) {
+            gone.has_ended = true;
+        }
+    }
+
+    fn is_linked(&self, node: NodeId) -> bool {
+        self.here.borrow().contains(&node)
     }
 
     fn is_away(&self, node: NodeId, started: Instant) -> bool {
         let gone = self.gone.borrow().get(&node).copied();
-        let until = gone.map_or(started + PATIENCE_AT_START, |gone| gone + PATIENCE);
-        !self.here.borrow().contains(&node) && until <= Instant::now()
+        let is_over = match gone {
+            Some(gone) => gone.has_ended || gone.at + PATIENCE <= Instant::now(),
+            None => started + PATIENCE_AT_START <= Instant::now(),
+        };
+        !self.is_linked(node) && is_over
     }
 }
 
@@ -89,13 +114,49 @@ async fn watch(core: &Rc<Core>) {
     }
 }
 
+/// Looks whether a node whose connection for the metadata is lost has ended: then nobody listens where it did. If it led the metadata
+/// group, this node or another one takes over, without waiting for what it may still say.
+pub(crate) async fn look_after(core: Rc<Core>, node: NodeId) {
+    let Some(member) = core.member_of(node) else {
+        return;
+    };
+    if !core.has_ended(node).await {
+        return;
+    }
+    let controller = core.controller.as_ref().expect("core 0 watches the nodes");
+    if controller.presence.is_linked(node) {
+        return;
+    }
+    controller.presence.handle_ended(node);
+    tracing::info!(node = node.0, "a node has ended: nobody listens at its address");
+    let Some(group) = core.metadata_log.as_ref().and_then(MetadataLog::group) else {
+        return;
+    };
+    let voters = group.status().voters;
+    // The first of them that is left begins; the others see it lead, or begin in their turn.
+    let others = voters.into_iter().filter(|voter| *voter != member);
+    let own = core.facts.node.0;
+    let before = others.filter(|voter| voter.node < own).count();
+    sleep(TURN * u32::try_from(before).unwrap_or(u32::MAX)).await;
+    group.take_over(member).await;
+}
+
 impl Core {
+    /// A node, as the metadata group names it.
+    fn member_of(&self, node: NodeId) -> Option<Member> {
+        let directory = self.with_metadata(|metadata| Some(metadata.home(node)?.directory))?;
+        Some(Member {
+            node: node.0,
+            directory,
+        })
+    }
+
     /// On core 0: whether a node can be given something to lead.
     pub(crate) fn is_here(&self, node: NodeId) -> bool {
         let controller = self.controller.as_ref().expect("core 0 watches the nodes");
         match node == self.facts.node {
             true => !self.is_draining(),
-            false => controller.presence.here.borrow().contains(&node),
+            false => controller.presence.is_linked(node),
         }
     }
 

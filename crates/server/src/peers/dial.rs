@@ -190,6 +190,23 @@ pub(super) async fn dial_node(core: Rc<Core>, purpose: Purpose, node: NodeId) {
     }
 }
 
+impl Core {
+    /// Says whether nobody listens any more where a node did, which is so when its process has ended. A machine that is gone, or cut off,
+    /// does not say so.
+    pub(crate) async fn has_ended(&self, node: NodeId) -> bool {
+        let address = self.with_metadata(|metadata| metadata.home(node)?.peer.clone());
+        let Some(Address { host, port }) = address else {
+            return false;
+        };
+        let net = self.facts.net.clone();
+        let Ok(addresses) = self.facts.pool.run(move || net.resolve(&host, port)).await else {
+            return false;
+        };
+        let connecting = timeout(GREETING, connect(&self.facts.net, &addresses)).await;
+        matches!(connecting, Ok(Err(error)) if error.kind() == io::ErrorKind::ConnectionRefused)
+    }
+}
+
 /// Names are looked up on another thread, one at a time, however long it takes.
 async fn greet_at(core: &Rc<Core>, at: HostPort, purpose: Purpose) -> Result<Conversation, Ended> {
     let net = core.facts.net.clone();

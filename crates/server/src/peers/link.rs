@@ -20,7 +20,7 @@ use tokio::task::yield_now;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use super::{Link, Outgoing, Purpose};
-use crate::controller::Presence;
+use crate::controller::{Presence, look_after};
 use crate::core::Core;
 
 /// The longest body of a message of another node.
@@ -152,10 +152,13 @@ impl Core {
         }
     }
 
-    async fn handle_link_lost(&self, purpose: Purpose, node: NodeId) {
+    async fn handle_link_lost(self: &Rc<Core>, purpose: Purpose, node: NodeId) {
         match purpose {
             Purpose::Shard(shard) => self.shard(shard.into()).handle_link_lost(node).await,
-            Purpose::Metadata => self.presence().handle_link_lost(node),
+            Purpose::Metadata => {
+                self.presence().handle_link_lost(node);
+                turns::spawn(look_after(self.clone(), node));
+            }
         }
     }
 
