@@ -305,6 +305,23 @@ impl Coordinator {
             .map(|change| change.encode())
     }
 
+    /// The same, of groups from a name on, until their records come to so many bytes; and the name of the next one.
+    #[must_use]
+    pub fn image_from(&self, first: &Name, bytes_max: usize) -> (Vec<StoredRecord>, Option<Name>) {
+        let (mut records, mut bytes) = (Vec::new(), 0);
+        for (name, group) in self.groups.range(Name::clone(first)..) {
+            if bytes >= bytes_max {
+                return (records, Some(Name::clone(name)));
+            }
+            for change in group.image() {
+                let record = change.encode();
+                bytes += record.key.len() + record.value.as_ref().map_or(0, |value| value.len());
+                records.push(record);
+            }
+        }
+        (records, None)
+    }
+
     /// Returns the number of groups.
     #[must_use]
     pub fn group_count(&self) -> usize {

@@ -141,6 +141,12 @@ impl Topic {
         let index = usize::try_from(index).ok()?;
         self.partitions.get(index).map(|partition| &partition.replicas)
     }
+
+    /// Says whether several nodes hold each of its partitions.
+    #[must_use]
+    pub fn is_replicated(&self) -> bool {
+        self.replicas(0).is_some_and(|replicas| replicas.len() > 1)
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

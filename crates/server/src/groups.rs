@@ -9,6 +9,7 @@ mod host;
 mod internal_topic;
 mod lags;
 mod partitioner;
+mod rewriting;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -22,7 +23,7 @@ use protocol::groups::{
 };
 use protocol::leader::NodeId;
 use protocol::metadata::{Command, NewTopic, PlanError, PlanLimits, Plans, Topic, fresh_topic_id};
-use protocol::{ApplyError, groups};
+use protocol::{ApplyError, Leader, groups};
 use record::{PartitionId, TopicId};
 
 use crate::budget::SharedRoom;
@@ -30,11 +31,15 @@ use crate::controller::ChangeError;
 use crate::core::Core;
 use crate::error_codes::coordinator_code;
 
-pub(crate) use internal_topic::{FIXED_CONFIG, own_config, topic_settings};
+pub(crate) use internal_topic::{fixed_config, own_config, topic_settings};
 pub(crate) use lags::{GroupLag, watch_lags};
 
 use host::GroupHost;
 use partitioner::partition_of;
+use rewriting::Rewriting;
+
+/// The log of groups that several nodes hold is written anew when it has grown by this part of a journal file: 1 MiB as a rule.
+const PARTS_OF_A_FILE: u64 = 256;
 
 /// The coordinators of one core, by the partition of the groups' topic that each writes to.
 #[derive(Default)]
@@ -209,12 +214,13 @@ impl Core {
         if let Some(found) = self.find_groups_topic() {
             return Ok(found);
         }
+        let replica_count = self.with_metadata(|metadata| metadata.default_replicas(&[]));
         let wanted = NewTopic {
             id: fresh_topic_id(self.facts.random.bytes()),
             name: GROUPS_TOPIC.into(),
             partition_count: i32::try_from(self.facts.shards).unwrap_or(i32::MAX),
-            replica_count: 1,
-            config: internal_topic::first_config(),
+            replica_count,
+            config: internal_topic::first_config(replica_count > 1),
         };
         // Internal: it must fit even where clients have used up what they may.
         let limits = PlanLimits {
@@ -236,21 +242,44 @@ impl Core {
         self.find_groups_topic().ok_or(ErrorCode::CoordinatorNotAvailable)
     }
 
-    /// Opens the coordinators of the groups' partitions that are here and have none yet. The partitions are open.
+    /// Opens the coordinators of the groups' partitions that are here and have none yet, and closes those whose epoch is over. A partition
+    /// that others hold, too, has one while an epoch of it is open here.
     pub(crate) fn open_coordinators(&self) {
+        let grown_bytes_min = self.facts.config.journal.file_bytes / PARTS_OF_A_FILE;
+        let grown_bytes_min = usize::try_from(grown_bytes_min).unwrap_or(usize::MAX);
         self.with_metadata(|metadata| {
             let Some(topic) = metadata.topic_named(GROUPS_TOPIC) else {
                 return;
             };
             for partition in self.own_partitions(topic, 0) {
+                let shard = self.shard(self.facts.shard_of(partition)).clone();
+                let led = shard
+                    .with_leader(partition, Leader::epoch)
+                    .ok()
+                    .filter(|_| topic.is_replicated());
                 let mut hosts = self.groups.hosts.borrow_mut();
+                if topic.is_replicated() {
+                    if let Some(host) = hosts
+                        .get(&partition.index)
+                        .filter(|host| host.epoch() != led)
+                        .cloned()
+                    {
+                        host.close();
+                        hosts.remove(&partition.index);
+                    }
+                    if led.is_none() {
+                        continue;
+                    }
+                }
                 hosts.entry(partition.index).or_insert_with(|| {
-                    let shard = self.shard(self.facts.shard_of(partition)).clone();
                     let topics = metadata.topics().map(there).collect();
                     let settings = settings(&self.facts.config.groups);
                     let change_log = self.facts.change_log.clone();
                     GroupHost::open(
-                        partition,
+                        (
+                            partition,
+                            led.map(|epoch| (epoch, Rewriting::new(grown_bytes_min))),
+                        ),
                         shard,
                         self.planner.clone(),
                         settings,

@@ -21,6 +21,7 @@ use bytes::Bytes;
 use planted::{Bug, planted};
 use platform::slices::Slices;
 use platform::turns;
+use protocol::Leader;
 use protocol::leader::{Action as LeaderAction, NodeId};
 use protocol::metadata::TopicSettings;
 use protocol::replica::room::UncommittedRoom;
@@ -70,6 +71,8 @@ pub(super) struct Replication {
     reports: RefCell<Vec<(PartitionId, Report)>>,
     /// There are letters or reports.
     news: Notify,
+    /// An epoch is open here, or led here no more.
+    leads: Notify,
     /// Messages that are true once the frames before this one are durable; the receiver may be this node.
     sworn: RefCell<VecDeque<(u64, NodeId, PartitionId, Sworn)>>,
     /// Leaders with entries that their followers were not sent.
@@ -100,6 +103,7 @@ impl Replication {
             shipped: Arc::new(Semaphore::new(SHIPPED_BYTES_MAX)),
             outgoing: RefCell::default(),
             reports: RefCell::default(),
+            leads: Notify::new(),
             news: Notify::new(),
             sworn: RefCell::default(),
             unsent: RefCell::default(),
@@ -298,6 +302,11 @@ impl Shard {
         self.replication.news.notified().await;
     }
 
+    /// Returns when some replica has opened an epoch as its leader, or leads no more.
+    pub async fn until_leads_change(&self) {
+        self.replication.leads.notified().await;
+    }
+
     /// Returns when the journal has died, with replicas that others have to do without.
     pub async fn until_dead(&self) {
         self.replication.died.notified().await;
@@ -360,6 +369,7 @@ impl Shard {
             }
         };
         let (now, led) = (self.clock.monotonic(), member.led_epoch());
+        let open = led.filter(|_| member.replica.is_open());
         let (role, promised) = (member.replica.role(), member.replica.promised());
         let may_end = !matches!(word, Word::Certain(_) | Word::Message(_, Message::Sworn(_)));
         let leader = member.replica.leader().filter(|_| may_end);
@@ -401,6 +411,9 @@ impl Shard {
         if led.is_some() && led != partition.role.led_epoch() {
             // The epoch that they believe in is over.
             partition.wake_readers();
+        }
+        if open != partition.role.open_leader().ok().map(Leader::epoch) {
+            self.replication.leads.notify_one();
         }
         if !self.replication.deferred.borrow().words.is_empty() {
             // What is committed now may make room for what waits.

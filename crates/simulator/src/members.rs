@@ -4,6 +4,8 @@
 //! At the end every node knows the same topics: those whose making was answered and whose deletion was not begun, none whose deletion was
 //! answered; and what was acknowledged stands where it was told, at the partition's leader.
 
+mod commits;
+
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -67,6 +69,8 @@ struct Shared {
     ends: Rc<Cell<bool>>,
     unfinished: Rc<Cell<u64>>,
     violation: Rc<RefCell<Option<String>>>,
+    /// What groups have committed.
+    commits: Rc<RefCell<BTreeMap<String, commits::Commits>>>,
     /// Topics of one replica.
     lone: Rc<RefCell<BTreeSet<String>>>,
     /// The last thing that was tried in vain.
@@ -138,6 +142,7 @@ pub(crate) async fn simulate(seed: u64, options: Options) -> Report {
         unfinished: Rc::new(Cell::new(MAKERS)),
         violation: Rc::default(),
         awaited: Rc::default(),
+        commits: Rc::default(),
         lone: Rc::default(),
         trace: trace.clone(),
     };
@@ -337,6 +342,7 @@ impl Cluster {
         self.engine.add(async move {
             write_everywhere(&writing, away).await;
             make_one_more(&writing, away).await;
+            commits::check_commits(&writing).await;
             done.set(true);
         });
         if !self.engine.run(Instant::now() + PEACE, || is_done.get()).await {
@@ -352,6 +358,7 @@ impl Cluster {
         let (done, checked) = (is_done.clone(), shared.clone());
         self.engine.add(async move {
             check(&checked).await;
+            commits::check_commits(&checked).await;
             done.set(true);
         });
         if !self
@@ -558,7 +565,10 @@ async fn make(shared: Shared, maker: u64, mut random: SeededRandom) {
     let mut own: BTreeSet<String> = BTreeSet::new();
     while !shared.ends.get() {
         let node = random.below(shared.nodes.len() as u64) as usize;
-        let done = match random.below(7) {
+        let done = match random.below(9) {
+            7.. => commits::commit_some(&shared, node, &format!("group-{maker}"))
+                .await
+                .map(|()| true),
             0 if !own.is_empty() => {
                 let place = random.below(own.len() as u64) as usize;
                 let name = own.iter().nth(place).expect("it is below").clone();

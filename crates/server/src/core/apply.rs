@@ -148,7 +148,7 @@ impl Core {
     ) {
         for id in self.own_partitions(known, 0) {
             let epoch = |metadata: &Metadata| metadata.partition(id).map(|state| state.epoch);
-            if epoch(before) != epoch(image) && !is_replicated(known) {
+            if epoch(before) != epoch(image) && !known.is_replicated() {
                 let state = image.partition(id).expect("the image has the topic");
                 self.open_epoch(id, state.epoch, state.leader);
             }
@@ -216,7 +216,7 @@ impl Core {
 
     async fn assign_topic(&self, id: TopicId, slices: &mut Slices) {
         let own = self.with_metadata(|metadata| {
-            let replicated = metadata.topic(id).filter(|topic| is_replicated(topic));
+            let replicated = metadata.topic(id).filter(|topic| topic.is_replicated());
             replicated.map_or_else(Vec::new, |topic| self.own_partitions(topic, 0))
         });
         for id in own {
@@ -366,9 +366,4 @@ impl Core {
             _ => shard.open_replica(id, settings, recovered.as_ref()),
         }
     }
-}
-
-/// Says whether several nodes hold each partition of a topic.
-fn is_replicated(topic: &Topic) -> bool {
-    topic.replicas(0).is_some_and(|replicas| replicas.len() > 1)
 }

@@ -1,7 +1,8 @@
 //! One coordinator at work: requests in, records appended, answers out, and the clock that wakes it.
 //!
 //! Nothing here is answered before the coordinator says so, and it says so only after `handle_persisted`. If the log cannot
-//! be read, or an append's outcome cannot be known, the host closes for good: the log is read anew at the next start.
+//! be read, or an append's outcome cannot be known, the host closes for good: the log is read anew at the next start. One of a partition that
+//! others hold, too, lives for one epoch: whoever opens the next reads the log anew.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -9,21 +10,24 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use planted::{Bug, planted};
 use platform::work::Lane;
+use protocol::Leader;
 use protocol::groups::{
     Action, Answer, Coordinator, GroupOffset, NotPersisted, OffsetsPlace, PersistId, Planning, Request,
     Settings, Ticket, TopicChange,
 };
-use record::{PartitionId, Record, whole_ms};
+use record::{Epoch, Offset, PartitionId, Record, whole_ms};
 use shard::{Acks, AppendAnswer, AppendRefusal, AppendRequest, Chore, Shard};
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use super::admin_change::AdminChange;
 use super::gathering::{Gathered, Gathering};
+use super::rewriting::Rewriting;
 use crate::change_log::ChangeLog;
 
-/// A batch on its way into the log, and the changes in it.
+/// A batch on its way into the log, and the changes in it; none if it is of what is written anew.
 struct Appending {
     ids: Vec<PersistId>,
     outcome: AppendAnswer,
@@ -38,6 +42,10 @@ struct Waiting {
 /// See the module.
 pub(super) struct GroupHost {
     partition: PartitionId,
+    /// The epoch in which it serves, of a partition that others hold, too.
+    epoch: Option<Epoch>,
+    /// Of such a partition, which is not compacted.
+    rewriting: Option<RefCell<Rewriting>>,
     shard: Rc<Shard>,
     planner: Rc<Lane>,
     coordinator: RefCell<Coordinator>,
@@ -62,7 +70,7 @@ pub(super) struct GroupHost {
 impl GroupHost {
     /// Opens the coordinator of a partition on the core that calls. It refuses requests until its log is read.
     pub(super) fn open(
-        partition: PartitionId,
+        (partition, led): (PartitionId, Option<(Epoch, Rewriting)>),
         shard: Rc<Shard>,
         planner: Rc<Lane>,
         settings: Settings,
@@ -75,8 +83,11 @@ impl GroupHost {
         coordinator.handle_topics(now, topics);
         let (appending, appended) = mpsc::unbounded_channel();
         let (planning, to_plan) = mpsc::unbounded_channel();
+        let (epoch, rewriting) = led.unzip();
         let host = Rc::new(GroupHost {
             partition,
+            epoch,
+            rewriting: rewriting.map(RefCell::new),
             shard,
             planner,
             coordinator: RefCell::new(coordinator),
@@ -106,8 +117,11 @@ impl GroupHost {
             Ok(()) => {
                 let now = self.tell_time();
                 self.coordinator.borrow_mut().handle_loaded(now);
+                self.write_anew();
                 self.act();
             }
+            // Somebody else leads by now.
+            Err(_) if self.is_over() => self.close(),
             Err(error) => {
                 self.shard.abandon(self.partition);
                 self.fail(format!("their log cannot be read: {error}"));
@@ -117,6 +131,10 @@ impl GroupHost {
 
     /// Has the coordinator take a record of its log. One without a key says nothing about any group.
     fn replay(&self, record: &Record) -> Result<(), String> {
+        if let Some(rewriting) = &self.rewriting {
+            let bytes = [&record.key, &record.value].map(|part| part.as_ref().map_or(0, Bytes::len));
+            rewriting.borrow_mut().grow(bytes.iter().sum());
+        }
         let Some(key) = record.key.as_ref().filter(|_| !planted(Bug::GroupsForgotten)) else {
             return Ok(());
         };
@@ -147,6 +165,17 @@ impl GroupHost {
         let now = self.tell_time();
         self.coordinator.borrow_mut().handle_topics(now, changes);
         self.act();
+    }
+
+    /// The epoch in which it serves, of a partition that others hold, too.
+    pub(super) fn epoch(&self) -> Option<Epoch> {
+        self.epoch
+    }
+
+    /// Says whether its epoch is over.
+    fn is_over(&self) -> bool {
+        let led = self.shard.with_leader(self.partition, Leader::epoch).ok();
+        self.epoch.is_some() && led != self.epoch
     }
 
     /// Answers nobody any more.
@@ -243,6 +272,9 @@ impl GroupHost {
         } else {
             Acks::Quorum
         };
+        if let Some(rewriting) = &self.rewriting {
+            rewriting.borrow_mut().grow(batch.len());
+        }
         let (request, outcome) = AppendRequest::new(self.partition, batch, acks);
         self.under_way.set(self.under_way.get() + 1);
         self.shard.append(request);
@@ -267,14 +299,22 @@ impl GroupHost {
     async fn report(self: Rc<Self>, mut appended: mpsc::UnboundedReceiver<Appending>) {
         while let Some(Appending { ids, outcome }) = appended.recv().await {
             let result = match outcome.await {
-                Ok(Ok(_)) => {
+                Ok(Ok(appended)) => {
                     self.shard.note_success(Chore::GroupChanges);
+                    if ids.is_empty() {
+                        self.note_written_anew(appended.first_offset);
+                    }
                     Ok(())
                 }
                 Ok(Err(refusal)) if took_nothing(&refusal) => {
                     self.shard.note_failure(Chore::GroupChanges, &refusal);
+                    if let Some(rewriting) = self.rewriting.as_ref().filter(|_| ids.is_empty()) {
+                        rewriting.borrow_mut().give_up();
+                    }
                     Err(NotPersisted)
                 }
+                // Whoever opens the next epoch finds out.
+                Ok(Err(_)) if self.is_over() => return self.close(),
                 Ok(Err(refusal)) => {
                     return self.fail(format!(
                         "it is not known whether a change is in their log: {refusal}"
@@ -288,8 +328,44 @@ impl GroupHost {
                 self.coordinator.borrow_mut().handle_persisted(now, id, result);
             }
             self.under_way.set(self.under_way.get() - 1);
+            self.write_anew();
             self.act();
         }
+    }
+
+    /// Writes a part of the log anew, if it has grown and nothing is on its way into it.
+    fn write_anew(&self) {
+        let Some(rewriting) = self.rewriting.as_ref().filter(|_| self.under_way.get() == 0) else {
+            return;
+        };
+        let now_ms = self.shard.clock.wall_ms();
+        let batches = rewriting
+            .borrow_mut()
+            .next_part(&self.coordinator.borrow(), now_ms);
+        for batch in batches {
+            let ids = Vec::new();
+            self.append(Gathered { ids, batch });
+        }
+    }
+
+    /// A batch of what is written anew is committed. After the last, what was before goes.
+    fn note_written_anew(&self, at: Offset) {
+        let rewriting = self
+            .rewriting
+            .as_ref()
+            .expect("only then is anything written anew");
+        let Some(first_kept) = rewriting.borrow_mut().handle_committed(at) else {
+            return;
+        };
+        let (shard, partition) = (self.shard.clone(), self.partition);
+        platform::turns::spawn_own(async move {
+            match shard.trim(partition, first_kept).await {
+                Ok(_) => tracing::debug!(%partition, %first_kept, "a log of groups was written anew"),
+                Err(refusal) => {
+                    tracing::debug!(%partition, %refusal, "a log of groups was not trimmed; it is tried again later")
+                }
+            }
+        });
     }
 
     /// Wakes the coordinator when it wants to be woken.

@@ -56,6 +56,7 @@ pub(crate) async fn keep_links(core: Rc<Core>) {
                 let speaker = core.shard(shard.into()).clone();
                 speaker.start_replication();
                 turns::spawn(carry_letters(core.clone(), speaker.clone()));
+                turns::spawn(follow_leads(core.clone(), speaker.clone()));
                 let core = core.clone();
                 turns::spawn(async move {
                     speaker.until_dead().await;
@@ -111,6 +112,14 @@ impl Core {
             // Without the controller they go on without it.
             let _ = timeout(HAND_OVER, self.hand_over(successors)).await;
         }
+    }
+}
+
+/// Opens coordinators where this node has come to lead, and closes them where it does not any more.
+async fn follow_leads(core: Rc<Core>, shard: Rc<Shard>) {
+    loop {
+        shard.until_leads_change().await;
+        core.open_coordinators();
     }
 }
 

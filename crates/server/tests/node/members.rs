@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
+use kafka_wire::offset_fetch::OffsetFetchRequestTopic;
 use kafka_wire::{
     CreateTopicsRequest, DeleteTopicsRequest, DescribeQuorumRequest, ErrorCode, FindCoordinatorRequest,
-    MetadataRequest, MetadataResponse, OffsetCommitResponse,
+    MetadataRequest, MetadataResponse, OffsetCommitResponse, OffsetFetchRequest,
 };
 use record::TopicId;
 use server::{Node, StartError};
@@ -445,6 +446,86 @@ fn groups_are_coordinated_by_the_node_that_leads_their_partition() {
     assert!(
         coordinators.contains(&1) && coordinators.contains(&2),
         "{coordinators:?}"
+    );
+}
+
+/// The node that coordinates a group now, by what it answers to a commit of an offset of `orders`.
+fn commit_at_coordinator(wires: &mut BTreeMap<i32, Wire>, topic: TopicId, offset: i64) -> i32 {
+    let commit = commit_request(("readers", "", -1), ("orders", topic), &[(0, offset)]);
+    let mut coordinator = None;
+    eventually("somebody coordinates the group", || {
+        coordinator = wires.iter_mut().find_map(|(node, wire)| {
+            let answer = wire.call(8, &commit);
+            let codes = answer.topics.iter().flat_map(|topic| &topic.partitions);
+            codes
+                .map(|partition| partition.error_code)
+                .all(|code| code == 0)
+                .then_some(*node)
+        });
+        coordinator.is_some()
+    });
+    coordinator.expect("it was found")
+}
+
+/// The offset that the group has committed, at whichever node tells it.
+fn committed_at_coordinator(wires: &mut BTreeMap<i32, Wire>) -> i64 {
+    let request = OffsetFetchRequest {
+        group_id: "readers".into(),
+        topics: Some(vec![OffsetFetchRequestTopic {
+            name: "orders".into(),
+            partition_indexes: vec![0],
+        }]),
+        ..OffsetFetchRequest::default()
+    };
+    let mut committed = None;
+    eventually("the coordinator has read its log", || {
+        committed = wires.values_mut().find_map(|wire| {
+            let answer = wire.call(5, &request);
+            (answer.error_code == 0).then(|| answer.topics[0].partitions[0].committed_offset)
+        });
+        committed.is_some()
+    });
+    committed.expect("it was told")
+}
+
+/// Its offsets are on several nodes, and the log that keeps them stays short.
+#[test]
+fn groups_survive_the_loss_of_their_coordinator() {
+    const COMMITS: i64 = 400;
+    let (founder, peers) = founder();
+    let (second, third) = (joined_in_reach(&peers), joined_in_reach(&peers));
+    let mut wire = second.connect();
+    eventually("all three have a vote", || voters(&mut wire) == [1, 2, 3]);
+    let mut nodes = [founder, second, third].map(Some);
+    let mut wires: BTreeMap<i32, Wire> = (1..).zip(nodes.iter().flatten().map(TestNode::connect)).collect();
+    assert_eq!(created(&mut wire, "orders", 1), 0);
+    let topic = metadata(&mut wire).topics.remove(0).topic_id;
+    let mut offset = 0;
+    for _ in 0..3 {
+        let mut coordinator = 0;
+        for _ in 0..COMMITS {
+            offset += 1;
+            coordinator = commit_at_coordinator(&mut wires, topic, offset);
+        }
+        wires.remove(&coordinator);
+        let place = coordinator as usize - 1;
+        let node = nodes[place].take().expect("it is there");
+        let back = node.restart_with(&[("peer.listen", "127.0.0.1:0")], |_| {
+            assert_eq!(committed_at_coordinator(&mut wires), offset);
+            offset += 1;
+            assert_ne!(commit_at_coordinator(&mut wires, topic, offset), coordinator);
+        });
+        wires.insert(coordinator, back.connect());
+        nodes[place] = Some(back);
+        assert_eq!(committed_at_coordinator(&mut wires), offset);
+    }
+    let starts = wires.values_mut().flat_map(|wire| {
+        let fetched = [0, 1].map(|index| wire.fetch("__consumer_offsets", index, offset));
+        fetched.map(|partition| partition.log_start_offset)
+    });
+    assert!(
+        starts.max().is_some_and(|start| start > COMMITS),
+        "the log was written anew"
     );
 }
 
