@@ -198,13 +198,12 @@ impl Group {
         added.map(drop).map_err(change_error)
     }
 
-    /// Gives a learner a vote.
+    /// Gives learners a vote, all in one change. They should have caught up: what is proposed waits for them from then on.
     ///
     /// # Errors
     /// See [`ChangeError`].
-    pub async fn add_voter(&self, member: Member) -> Result<(), ChangeError> {
-        self.change(ChangeMembers::AddVoterIds(BTreeSet::from([member])), true)
-            .await
+    pub async fn add_voters(&self, members: BTreeSet<Member>) -> Result<(), ChangeError> {
+        self.change(ChangeMembers::AddVoterIds(members), true).await
     }
 
     /// Takes a node's vote, and leaves it a learner. A leader that takes its own gives up its office.

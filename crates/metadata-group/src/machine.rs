@@ -14,6 +14,9 @@ use crate::library::{Library, Payload, Snapshot, SnapshotMeta, StoredMembers};
 use crate::snapshots::Growth;
 use crate::store::Store;
 
+/// Bytes of entries that are applied before others of the thread have their turn.
+const TURN_BYTES: usize = 128 << 10;
+
 /// See the module.
 pub(crate) struct Machine {
     image: Box<dyn Image>,
@@ -67,8 +70,16 @@ impl RaftStateMachine<Library> for Machine {
     where
         S: Stream<Item = io::Result<EntryResponder<Library>>> + Unpin + OptionalSend,
     {
+        let mut bytes = 0;
         while let Some(next) = entries.next().await {
             let (entry, proposer) = next?;
+            if let Payload::Normal(proposal) = &entry.payload {
+                bytes += proposal.0.len();
+            }
+            if bytes >= TURN_BYTES {
+                bytes = 0;
+                tokio::task::yield_now().await;
+            }
             self.apply_one(entry.log_id, entry.payload)?;
             if let Some(proposer) = proposer {
                 proposer.send(());

@@ -64,7 +64,7 @@ impl Settings {
             max_payload_entries: ENTRIES_MAX,
             max_append_entries: Some(ENTRIES_MAX),
             api_batch_capacity: ENTRIES_MAX,
-            // A learner that lags more may not become a voter yet.
+            // A learner that lags less has caught up.
             replication_lag_threshold: ENTRIES_MAX,
             // By bytes, not by number: `snapshots.rs`.
             snapshot_policy: SnapshotPolicy::Never,

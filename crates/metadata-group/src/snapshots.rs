@@ -25,8 +25,9 @@ impl Growth {
 
     pub(crate) fn add(&self, bytes: usize) {
         // An entry without bytes takes room, too.
-        let before = self.bytes.replace(self.bytes.get() + bytes as u64 + 32);
-        if before < self.bytes_max && self.bytes.get() >= self.bytes_max {
+        self.bytes.set(self.bytes.get() + bytes as u64 + 32);
+        // Again with each entry: while a snapshot is saved, no other is taken.
+        if self.bytes.get() >= self.bytes_max {
             self.enough.notify_one();
         }
     }

@@ -6,6 +6,8 @@ use openraft::async_runtime::WatchReceiver;
 use openraft::type_config::alias::WatchReceiverOf;
 use openraft::{RaftMetrics, ServerState};
 
+use record::Offset;
+
 use crate::library::Library;
 use crate::{EntryId, Member};
 
@@ -29,6 +31,8 @@ pub struct Status {
     pub is_changing: bool,
     /// The last entry that this node's image has, the group's own entries counted.
     pub applied: Option<EntryId>,
+    /// The place of the last entry in this node's log, committed or not.
+    pub last: Option<Offset>,
     /// The last entry that is in the last snapshot.
     pub snapshot: Option<EntryId>,
     /// Why this node's group has stopped, if it has.
@@ -46,6 +50,10 @@ impl Status {
             learners: members.learner_ids().collect(),
             is_changing: members.get_joint_config().len() > 1,
             applied: metrics.last_applied.as_ref().map(EntryId::from),
+            last: metrics
+                .last_log_index
+                .and_then(|index| i64::try_from(index).ok())
+                .map(Offset),
             snapshot: metrics.snapshot.as_ref().map(EntryId::from),
             failure: metrics.running_state.as_ref().err().map(ToString::to_string),
         }

@@ -22,7 +22,7 @@ use planted::{Bug, planted};
 use tokio::sync::{mpsc, oneshot};
 
 use self::log::{Log, Record};
-pub use self::open::StoreError;
+pub use self::open::{StoreError, has_part};
 use self::snapshot::Snapshots;
 use self::writer::{Change, Done};
 use crate::codec::entry_bytes;

@@ -33,7 +33,7 @@ use record::{ClusterId, DirectoryId, Epoch, PartitionId, TopicId};
 pub use apply::ApplyError;
 pub use broker_config::{BrokerConfig, KnownBrokerConfig};
 pub use command::{Address, COMMAND_BYTES_MAX, Command, Home, ReplicaSet};
-pub(crate) use command::{read_home, write_home};
+pub(crate) use command::{read_address, read_home, write_address, write_home};
 pub use configs::{ConfigEdit, ConfigOperation, ConfigTarget, ConfigValue, ConfigWish};
 pub use group_log::{Effect, GroupImage, PROPOSAL_COMMANDS_MAX, Process, Proposal, image_entries};
 pub use image::ImageWriter;

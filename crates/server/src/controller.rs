@@ -192,7 +192,16 @@ impl Core {
             let part = self.with_metadata(|metadata| plan_part(metadata, &mut wanted, &mut plan));
             // Nobody else on this node changes the image until the part is committed.
             tokio::task::yield_now().await;
-            changed.extend(self.commit_part(part).await);
+            let made = self.commit_part(part).await;
+            let uncommitted = made.iter().find_map(|outcome| match outcome {
+                Err(error @ ChangeError::Commit(_)) => Some(error.clone()),
+                _ => None,
+            });
+            changed.extend(made);
+            if let Some(error) = uncommitted {
+                // Nor would the rest be, and it would not be outdated the less.
+                changed.extend(wanted.by_ref().map(|_| Err(error.clone())));
+            }
         }
         self.keep_log_short();
         changed

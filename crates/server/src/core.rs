@@ -10,6 +10,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use kafka_wire::{ApiKey, ErrorCode, ErrorSet};
 use platform::clock::Clock;
 use platform::counters::{Counter, Histogram};
@@ -24,7 +25,8 @@ use protocol::metadata::Metadata;
 use record::{ClusterId, DirectoryId, PartitionId, TopicId};
 use shard::{Shard, TopicBook};
 use storage::RecoveredPartition;
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::{Notify, Semaphore, watch};
+use tokio::time::timeout;
 
 use crate::answer_budget::AnswerBudget;
 use crate::budget::Budget;
@@ -42,8 +44,8 @@ pub(crate) use protocol::metadata::METADATA_PARTITION;
 
 /// Topics that are looked up before others have their turn.
 const TOPICS_IN_ONE_TURN: usize = 5_000;
-/// A draining node stays known as one that is there while its other cores hand over what they lead.
-const HAND_OVER_OF_OTHER_CORES: Duration = Duration::from_millis(200);
+/// The longest that core 0 of a draining node waits for the others to hand over what they lead.
+const HAND_OVER_OF_OTHER_CORES: Duration = Duration::from_secs(4);
 /// The interval at which a draining core looks whether its connections are gone.
 const DRAIN_POLL: Duration = Duration::from_millis(5);
 
@@ -212,6 +214,8 @@ pub(crate) struct Core {
     pub(crate) wanted_links: WantedLinks,
     /// Closed when the node begins to stop.
     draining: Semaphore,
+    /// The node stops, and this core leads nothing any more that others can lead.
+    has_handed_over: watch::Sender<bool>,
     /// Memory that large requests under way on this core may take.
     pub(crate) requests: Budget,
     /// Memory that answers of this core's connections may take until they are written.
@@ -249,6 +253,7 @@ impl Core {
             wanted_links: WantedLinks::default(),
             lost: Notify::new(),
             draining: Semaphore::new(0),
+            has_handed_over: watch::Sender::new(false),
             requests: Budget::new(facts.config.limits.in_flight_bytes_per_core),
             answers: AnswerBudget::new(facts.config.limits.answer_bytes_per_core),
             shards: shards.into_iter().map(|shard| (shard.index, shard)).collect(),
@@ -296,9 +301,9 @@ impl Core {
 
     async fn drain_to_the_end(&self) -> bool {
         self.hand_over_all().await;
+        self.has_handed_over.send_replace(true);
         if self.metadata_log.is_some() {
-            // Nobody gives this node anything to lead any more.
-            tokio::time::sleep(HAND_OVER_OF_OTHER_CORES).await;
+            self.until_all_have_handed_over().await;
             self.leave_group().await;
         }
         let cut_off = self.counters.connections_cut_off.get();
@@ -310,6 +315,18 @@ impl Core {
         }
         self.facts.change_log.tell_sum();
         self.counters.connections_cut_off.get() == cut_off
+    }
+
+    /// Waits until no core has anything to hand over any more: the metadata is changed for that.
+    async fn until_all_have_handed_over(&self) {
+        let mailboxes = &self.facts.mailboxes;
+        let each = (1..mailboxes.cores()).map(|core| {
+            mailboxes.call(core, |core| async move {
+                // A core that dies has nothing to hand over.
+                let _ = core.has_handed_over.subscribe().wait_for(|done| *done).await;
+            })
+        });
+        let _ = timeout(HAND_OVER_OF_OTHER_CORES, join_all(each)).await;
     }
 
     /// Looks at this core's image of the metadata. Nothing can be waited for meanwhile: a change that came in between would

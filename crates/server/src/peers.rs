@@ -12,7 +12,7 @@ mod listen;
 mod replicas;
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -22,6 +22,7 @@ use protocol::peer::{Encoded, Hello, KnownNode, Message, Own, ShardPair, WIRE_VE
 use record::{DirectoryId, Offset};
 use tokio::sync::{Notify, OwnedSemaphorePermit, mpsc};
 
+use crate::config::HostPort;
 use crate::core::Core;
 
 pub(crate) use dial::keep_metadata_links;
@@ -70,6 +71,8 @@ pub(crate) struct Peers {
     links: RefCell<BTreeMap<(Purpose, NodeId), Link>>,
     /// Counted up with each connection that is taken.
     generation: Cell<u64>,
+    /// Addresses that are dialed until there is an image.
+    seeds: RefCell<BTreeSet<HostPort>>,
 }
 
 /// Room that a message takes of others' until it is written.
@@ -116,6 +119,11 @@ impl Peers {
         }
         link.queued_bytes.set(queued);
         link.outgoing.send((encoded, room)).is_ok()
+    }
+
+    /// Takes note of an address. Returns whether it is a new one.
+    fn note_seed(&self, seed: &HostPort) -> bool {
+        self.seeds.borrow_mut().insert(seed.clone())
     }
 
     /// Says whether there is a connection for a purpose.

@@ -57,6 +57,18 @@ pub enum StoreError {
 const LOG: &str = "log";
 const SNAPSHOT: &str = "snapshot";
 
+/// Says whether a directory has a node's part of a group.
+///
+/// # Errors
+/// The disk's.
+pub fn has_part(disk: &dyn Disk, settings: &Settings) -> io::Result<bool> {
+    match disk.list(&settings.directory) {
+        Ok(names) => Ok(names.iter().any(|name| name == LOG)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
 /// What a disk holds of a node's part of the group.
 struct Found {
     file: LogFile,

@@ -359,7 +359,7 @@ async fn carry_out(asked: Asked, group: Group, history: History, trace: Trace) {
         Asked::Change(change, outcome) => {
             let done = match change {
                 Change::AddLearner(node) => group.add_learner(node).await,
-                Change::AddVoter(node) => group.add_voter(node).await,
+                Change::AddVoter(node) => group.add_voters([node].into()).await,
                 Change::RemoveVoter(node) => group.remove_voter(node).await,
                 Change::RemoveLearner(node) => group.remove_learner(node).await,
                 Change::End => group.end_change().await,

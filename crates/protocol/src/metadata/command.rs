@@ -384,12 +384,12 @@ fn read_command(reader: &mut Reader<'_>, version: u8) -> Result<Command, DecodeE
     })
 }
 
-pub(super) fn write_address(writer: &mut Writer, address: &Address) {
+pub(crate) fn write_address(writer: &mut Writer, address: &Address) {
     writer.text(&address.host);
     writer.u16(address.port);
 }
 
-pub(super) fn read_address(reader: &mut Reader<'_>) -> Result<Address, DecodeError> {
+pub(crate) fn read_address(reader: &mut Reader<'_>) -> Result<Address, DecodeError> {
     Ok(Address {
         host: reader.text("host")?.into(),
         port: reader.u16("port")?,

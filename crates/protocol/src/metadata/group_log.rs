@@ -193,6 +193,13 @@ impl GroupImage {
         &self.image
     }
 
+    /// The number of a process's last proposal that counted; 0 before the first.
+    #[must_use]
+    pub fn last_number(&self, process: &Process) -> u64 {
+        let last = self.last.get(&process.node).filter(|last| last.by == *process);
+        last.map_or(0, |last| last.number)
+    }
+
     /// Takes the next entry.
     ///
     /// # Errors
@@ -236,7 +243,11 @@ impl GroupImage {
         if !is_next {
             return Effect::Nothing;
         }
-        self.last.insert(by.node, Last { by, number });
+        // A copy is told that it is one; what counts stays with the process that was first.
+        let is_copy = |last: &Last| last.by.start == by.start && last.by.nonce != by.nonce;
+        if !self.last.get(&by.node).is_some_and(is_copy) {
+            self.last.insert(by.node, Last { by, number });
+        }
         let made = proposal.commands.iter().map(|command| self.image.apply(command));
         let outcomes = made.collect();
         Effect::Commands(proposal, outcomes)

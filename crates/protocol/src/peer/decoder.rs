@@ -91,7 +91,7 @@ impl Phase {
             Kind::Hello | Kind::Join | Kind::Joined => self == Phase::AwaitsHello,
             // The other side may refuse a connection that was taken here.
             Kind::Refused => true,
-            Kind::Heartbeat | Kind::Prompt | Kind::Sworn | Kind::Group | Kind::Proposal => {
+            Kind::Heartbeat | Kind::Prompt | Kind::Sworn | Kind::Group | Kind::Proposal | Kind::Peers => {
                 self == Phase::Admitted
             }
         }

@@ -41,11 +41,13 @@ pub enum Kind {
     Group,
     /// An entry that is to be in the metadata group's log.
     Proposal,
+    /// Where other nodes are.
+    Peers,
 }
 
 impl Kind {
     /// All kinds, and their bytes.
-    pub const ALL: [(Kind, u8); 9] = [
+    pub const ALL: [(Kind, u8); 10] = [
         (Kind::Hello, 1),
         (Kind::Refused, 2),
         (Kind::Heartbeat, 3),
@@ -55,6 +57,7 @@ impl Kind {
         (Kind::Joined, 7),
         (Kind::Group, 8),
         (Kind::Proposal, 9),
+        (Kind::Peers, 10),
     ];
 
     /// The kind's name, as errors have it.
@@ -70,6 +73,7 @@ impl Kind {
             Kind::Joined => "welcome",
             Kind::Group => "message of the metadata group",
             Kind::Proposal => "proposal",
+            Kind::Peers => "list of peers",
         }
     }
 

@@ -11,6 +11,7 @@ use super::hello::{Hello, Refused};
 use super::join::{Join, Joined};
 use super::replica::{read_partition, read_prompt, read_sworn, write_partition, write_prompt, write_sworn};
 use crate::encoding::{DecodeError, Reader, Writer};
+use crate::metadata::{Address, read_address, write_address};
 use crate::replica::{Landmark, Prompt, Sworn};
 
 /// Bytes that a message has at most, header included, without its batches, its history and its text.
@@ -40,6 +41,8 @@ pub enum Message {
     Group(Bytes),
     /// An entry that is to be in the metadata group's log ([`crate::metadata::Proposal`]).
     Proposal(Bytes),
+    /// Where other nodes of the cluster listen, for a node that has no metadata yet.
+    Peers(Vec<Address>),
 }
 
 /// A sign of life.
@@ -92,6 +95,7 @@ impl Message {
             Message::Joined(_) => Kind::Joined,
             Message::Group(_) => Kind::Group,
             Message::Proposal(_) => Kind::Proposal,
+            Message::Peers(_) => Kind::Peers,
         }
     }
 
@@ -136,6 +140,7 @@ impl Message {
             },
             Message::Join(join) => join.home.peer.as_ref().map_or(0, |peer| peer.host.len()),
             Message::Group(bytes) | Message::Proposal(bytes) => bytes.len(),
+            Message::Peers(peers) => peers.iter().map(|peer| 6 + peer.host.len()).sum(),
             Message::Hello(_) | Message::Heartbeat(_) | Message::Joined(_) => 0,
         }
     }
@@ -155,6 +160,10 @@ impl Message {
             Message::Join(join) => join.write(writer),
             Message::Joined(joined) => joined.write(writer),
             Message::Group(bytes) | Message::Proposal(bytes) => writer.put_slice(bytes),
+            Message::Peers(peers) => {
+                writer.count(peers.len());
+                peers.iter().for_each(|peer| write_address(writer, peer));
+            }
         }
     }
 
@@ -179,6 +188,11 @@ impl Message {
             Kind::Joined => Message::Joined(Joined::read(&mut reader)?),
             Kind::Group => Message::Group(body.slice_ref(reader.take_rest())),
             Kind::Proposal => Message::Proposal(body.slice_ref(reader.take_rest())),
+            Kind::Peers => {
+                let count = reader.count("peers", 6)?;
+                let peers = (0..count).map(|_| read_address(&mut reader));
+                Message::Peers(peers.collect::<Result<_, _>>()?)
+            }
         };
         reader.close()?;
         Ok(message)

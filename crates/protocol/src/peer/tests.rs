@@ -28,7 +28,7 @@ fn bytes_of(message: &Message) -> Vec<u8> {
 fn decoder_for(kind: Kind) -> Decoder {
     match kind {
         Kind::Hello | Kind::Refused | Kind::Join | Kind::Joined => Decoder::new(BODY_BYTES_MAX),
-        Kind::Heartbeat | Kind::Prompt | Kind::Sworn | Kind::Group | Kind::Proposal => {
+        Kind::Heartbeat | Kind::Prompt | Kind::Sworn | Kind::Group | Kind::Proposal | Kind::Peers => {
             admitted(BODY_BYTES_MAX)
         }
     }
@@ -202,6 +202,13 @@ fn one_of_each() -> Vec<(&'static str, Message)> {
         ),
         ("group", Message::Group(Bytes::from_static(b"a message"))),
         ("proposal", Message::Proposal(Bytes::from_static(b"an entry"))),
+        (
+            "peers",
+            Message::Peers(vec![Address {
+                host: "hemp".into(),
+                port: 7000,
+            }]),
+        ),
     ]
 }
 

@@ -248,10 +248,23 @@ impl Config {
 
     /// "Every address" can be listened on, and cannot be connected to from elsewhere.
     fn check_advertised(&self) -> Result<(), ConfigError> {
-        let everywhere = read_host_port(&self.kafka.listen)
-            .and_then(|address| address.host.parse::<std::net::IpAddr>().ok())
-            .is_some_and(|address| address.is_unspecified());
-        if everywhere && self.kafka.advertised.is_none() {
+        let is_everywhere = |listen: &str| {
+            read_host_port(listen)
+                .and_then(|address| address.host.parse::<std::net::IpAddr>().ok())
+                .is_some_and(|address| address.is_unspecified())
+        };
+        if let Some(listen) = self.peer.listen.as_deref().filter(|listen| is_everywhere(listen))
+            && self.peer.advertised.is_none()
+        {
+            return Err(ConfigError::Combination {
+                key: "peer.advertised",
+                value: "\"\"".to_owned(),
+                other_key: "peer.listen",
+                other_value: listen.to_owned(),
+                reason: "a node that listens on every address must say which one other nodes shall use",
+            });
+        }
+        if is_everywhere(&self.kafka.listen) && self.kafka.advertised.is_none() {
             return Err(ConfigError::Combination {
                 key: "kafka.advertised",
                 value: "\"\"".to_owned(),

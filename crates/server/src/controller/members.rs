@@ -1,9 +1,10 @@
 //! On the member that leads the metadata group: has every node of the cluster be told what is committed, and enough of them have a vote.
 //!
-//! One change at a time. A node gets a vote only while it is there, and none is taken from a node that is away: it may come back with what
+//! One change at a time, and all votes that are missing in one: two nodes with a vote each are worse than one. A node gets a vote only while it is there, and has
+//! caught up; and none is taken from a node that is away: it may come back with what
 //! it has promised, and a cluster that lost a node must not lose its majority by a rule.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -23,14 +24,14 @@ const CHANGE: Duration = Duration::from_secs(10);
 const REST: Duration = Duration::from_secs(1);
 
 /// A change of the group's members.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 enum Step {
     /// An earlier leader has begun one.
     EndChange,
     /// A node is told what is committed.
     AddLearner(Member),
-    /// A node that is told gets a vote.
-    AddVoter(Member),
+    /// Nodes that are told get a vote, once they have caught up.
+    AddVoters(BTreeSet<Member>),
 }
 
 /// The number of votes in a cluster of so many nodes: odd, for another one would help nobody.
@@ -62,13 +63,13 @@ fn next_step(status: &Status, nodes: &BTreeMap<Member, Standing>) -> Option<Step
     if let Some((new, _)) = there.find(|(member, _)| !is_told(member)) {
         return Some(Step::AddLearner(*new));
     }
-    let has_enough = status.voters.len() >= votes(status.voters.len() + status.learners.len());
-    let mut reached = nodes
-        .iter()
-        .filter(|(_, standing)| **standing == Standing::Reached);
-    let next = reached.find(|(member, _)| status.learners.contains(member));
-    next.filter(|_| !has_enough)
-        .map(|(next, _)| Step::AddVoter(*next))
+    let is_able = |(member, standing): (&Member, &Standing)| {
+        (*standing == Standing::Reached && status.learners.contains(member)).then_some(*member)
+    };
+    let able: BTreeSet<Member> = nodes.iter().filter_map(is_able).collect();
+    let missing = votes(status.voters.len() + able.len()).saturating_sub(status.voters.len());
+    let next: BTreeSet<Member> = able.into_iter().take(missing).collect();
+    (!next.is_empty()).then_some(Step::AddVoters(next))
 }
 
 /// Keeps the group's members, until the node drains.
@@ -93,7 +94,7 @@ async fn keep(core: &Core) {
         let Some(step) = next_step(&status, &core.members()) else {
             continue;
         };
-        match timeout(CHANGE, take(group, step)).await {
+        match timeout(CHANGE, take(group, &step)).await {
             Ok(Ok(())) => tracing::info!(?step, "the metadata group's members have changed"),
             Ok(Err(error)) => {
                 tracing::warn!(?step, %error, "the metadata group's members could not be changed; it is tried again");
@@ -107,11 +108,17 @@ async fn keep(core: &Core) {
     }
 }
 
-async fn take(group: &Group, step: Step) -> Result<(), ChangeError> {
+async fn take(group: &Group, step: &Step) -> Result<(), ChangeError> {
     match step {
         Step::EndChange => group.end_change().await,
-        Step::AddLearner(member) => group.add_learner(member).await,
-        Step::AddVoter(member) => group.add_voter(member).await,
+        Step::AddLearner(member) => group.add_learner(*member).await,
+        Step::AddVoters(members) => {
+            for member in members {
+                // Returns when it has caught up.
+                group.add_learner(*member).await?;
+            }
+            group.add_voters(members.clone()).await
+        }
     }
 }
 
@@ -136,8 +143,6 @@ impl Core {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use record::DirectoryId;
 
     use super::*;
@@ -159,6 +164,7 @@ mod tests {
             learners: members(learners),
             is_changing: false,
             applied: None,
+            last: None,
             snapshot: None,
             failure: None,
         }
@@ -170,14 +176,18 @@ mod tests {
         reached.chain(away).collect()
     }
 
+    fn add_voters(nodes: &[i32]) -> Option<Step> {
+        Some(Step::AddVoters(nodes.iter().copied().map(member).collect()))
+    }
+
     #[test]
-    fn one_node_becomes_three_with_a_vote_one_after_the_other() {
+    fn one_node_becomes_three_with_a_vote_at_once() {
         let all = nodes(&[1, 2, 3], &[]);
         let steps = [
             (status(&[1], &[]), Some(Step::AddLearner(member(2)))),
             (status(&[1], &[2]), Some(Step::AddLearner(member(3)))),
-            (status(&[1], &[2, 3]), Some(Step::AddVoter(member(2)))),
-            (status(&[1, 2], &[3]), Some(Step::AddVoter(member(3)))),
+            (status(&[1], &[2, 3]), add_voters(&[2, 3])),
+            (status(&[1, 2], &[3]), add_voters(&[3])),
             (status(&[1, 2, 3], &[]), None),
         ];
         for (status, step) in steps {
@@ -188,16 +198,18 @@ mod tests {
     #[test]
     fn two_nodes_have_one_vote_and_five_have_three() {
         assert_eq!(next_step(&status(&[1], &[2]), &nodes(&[1, 2], &[])), None);
+        // The third has not been there since it was told.
+        assert_eq!(next_step(&status(&[1], &[2, 3]), &nodes(&[1, 2], &[3])), None);
         let five = nodes(&[1, 2, 3, 4, 5], &[]);
         assert_eq!(next_step(&status(&[1, 2, 3], &[4, 5]), &five), None);
         let seven = nodes(&[1, 2, 3, 4, 5, 6, 7], &[]);
         let step = next_step(&status(&[1, 2, 3], &[4, 5, 6, 7]), &seven);
-        assert_eq!(step, Some(Step::AddVoter(member(4))));
+        assert_eq!(step, add_voters(&[4, 5]));
     }
 
     #[test]
     fn a_node_that_is_away_gets_no_vote_and_keeps_the_one_that_it_has() {
-        let status = status(&[1, 2], &[3]);
+        let status = status(&[1, 2, 3], &[]);
         assert_eq!(next_step(&status, &nodes(&[1], &[2, 3])), None);
         let step = next_step(&status, &nodes(&[1, 4], &[2, 3]));
         assert_eq!(step, Some(Step::AddLearner(member(4))));
@@ -209,7 +221,7 @@ mod tests {
         all.insert(member(3), Standing::There);
         let step = next_step(&status(&[1], &[2]), &all);
         assert_eq!(step, Some(Step::AddLearner(member(3))));
-        assert_eq!(next_step(&status(&[1, 2], &[3]), &all), None);
+        assert_eq!(next_step(&status(&[1], &[2, 3]), &all), None);
     }
 
     #[test]

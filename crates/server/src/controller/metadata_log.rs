@@ -5,7 +5,7 @@
 //! answered when the cores of the node that was asked have it. A node must never go on with an image that lacks an entry: it ends.
 
 use std::cell::{Cell, OnceCell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::pending;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use protocol::leader::NodeId;
 use protocol::metadata::{
     Command, Effect, GroupImage, Metadata, PlanError, Process, Proposal, image_entries,
 };
-use protocol::peer::Message;
+use protocol::peer::{Hello, Message};
 use record::{ClusterId, DirectoryId, Offset};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{sleep, timeout};
@@ -191,11 +191,6 @@ impl MetadataLog {
         self.group().map(Group::status)
     }
 
-    /// Says whether this node is the one that orders changes now.
-    pub(crate) fn is_leader(&self) -> bool {
-        self.status().is_some_and(|status| status.is_leader)
-    }
-
     /// Follows `Core::image_offset`.
     pub(crate) fn image_offsets(&self) -> watch::Receiver<Option<Offset>> {
         self.image_offset.subscribe()
@@ -224,6 +219,11 @@ impl MetadataLog {
             commands: commands.to_vec(),
         };
         (number, proposal.encode())
+    }
+
+    /// Says whether a proposal of this process is in the image of the group, made or refused.
+    fn has_counted(&self, number: u64) -> bool {
+        self.applied.image.borrow().last_number(&self.process) >= number
     }
 
     fn is_own(&self, proposal: &Proposal) -> bool {
@@ -308,8 +308,12 @@ impl Core {
                 }
             }
         }
-        self.shard(0).delete_partition(METADATA_PARTITION);
         Ok(())
+    }
+
+    /// On core 0, once the directory says that it has its part of the group: gives up the log of the node that was alone.
+    pub(crate) fn forget_own_log(&self) {
+        self.shard(0).delete_partition(METADATA_PARTITION);
     }
 
     /// On core 0: has this start be committed. Returns the image that has it, and the offset of the first entry that the image lacks.
@@ -331,7 +335,7 @@ impl Core {
         let log = self.own_metadata_log();
         let mut arrivals = log.news.take().expect("a node starts once");
         let mut refusal = log.refusal.subscribe();
-        let (_, entry) = log.next_proposal(std::slice::from_ref(start));
+        let (number, entry) = log.next_proposal(std::slice::from_ref(start));
         let mut proposing = std::pin::pin!(self.keep_proposing(entry));
         loop {
             let news = tokio::select! {
@@ -344,7 +348,11 @@ impl Core {
                 error = &mut proposing => return Err(error.to_string()),
             };
             let News::Commands(_, proposal, outcomes) = news else {
-                continue;
+                // Its outcome is in the image alone.
+                match log.has_counted(number) {
+                    true => break,
+                    false => continue,
+                }
             };
             if log.is_own(&proposal) {
                 match outcomes.into_iter().next().expect("a start is one command") {
@@ -361,7 +369,10 @@ impl Core {
         let image = log.applied.whole();
         *log.news.borrow_mut() = Some(arrivals);
         check_cluster(&image, self.facts.cluster)?;
-        Ok((*image, log.applied.next.get()))
+        match image.home(self.facts.node).map(|home| home.start) {
+            Some(start) if start == self.facts.incarnation => Ok((*image, log.applied.next.get())),
+            _ => Err(self.overtaken()),
+        }
     }
 
     fn overtaken(&self) -> String {
@@ -406,6 +417,10 @@ impl Core {
                 check_cluster(&image, self.facts.cluster)?;
                 self.check_own_start(image.home(self.facts.node).map_or(0, |home| home.start))?;
                 self.install_everywhere(*image).await?;
+                // What became of those that came by it is not told.
+                log.waiting
+                    .borrow_mut()
+                    .retain(|number, _| !log.has_counted(*number));
                 next
             }
             News::Commands(next, proposal, outcomes) => {
@@ -514,12 +529,20 @@ impl Core {
         let may_be_there = match leader {
             None => return pending().await,
             Some(leader) if leader == own => {
-                was_sent.set(true);
-                self.own_metadata_log()
-                    .started()
-                    .propose(entry.clone())
-                    .await
-                    .is_ok()
+                // Whoever stops waiting does not know.
+                let before = was_sent.replace(true);
+                let group = self.own_metadata_log().started();
+                let proposed = group.propose(entry.clone()).await;
+                let is_in_no_log = |error: &ProposeError| {
+                    matches!(
+                        error,
+                        ProposeError::NotLeader { .. } | ProposeError::Busy | ProposeError::TooLong(_)
+                    )
+                };
+                if proposed.as_ref().is_err_and(is_in_no_log) {
+                    was_sent.set(before);
+                }
+                proposed.is_ok()
             }
             Some(leader) => {
                 let proposal = Message::Proposal(entry.clone());
@@ -531,26 +554,42 @@ impl Core {
         sleep(if may_be_there { LONG_REST } else { REST }).await;
     }
 
-    /// Takes a message of the group.
-    pub(crate) fn handle_group_message(
-        &self,
-        node: NodeId,
-        directory: DirectoryId,
-        message: Bytes,
-    ) -> Result<(), String> {
-        let group = self.own_metadata_log().started();
-        let received = group.receive(member(node, directory), message);
-        received.map_err(|error| error.to_string())
+    /// Takes note of the image that another node says it has. A node that alone has a vote has written everything that anybody has: if it has
+    /// less, its directory is an older copy.
+    pub(crate) fn compare_images(&self, hello: &Hello) {
+        let Some(status) = self.metadata_log.as_ref().and_then(MetadataLog::status) else {
+            return;
+        };
+        let own = member(self.facts.node, self.facts.directory);
+        let end = status.last.map_or(0, |last| last.0 + 1);
+        if status.is_leader && status.voters == BTreeSet::from([own]) && hello.image_offset.0 > end {
+            tracing::error!(
+                node = hello.node.0, has = %hello.image_offset, end,
+                "another node has more of the metadata than this one, which wrote all of it: this directory is an older copy, and this node ends; have an \
+                 empty directory join as another node"
+            );
+            self.lost.notify_one();
+        }
     }
 
-    /// Puts what another node proposes into the log, if this one leads. That node sees it come, or proposes it again.
-    ///
-    /// # Errors
-    /// It is nothing that a node may propose: in the log, it would be in everybody's way.
-    pub(crate) fn handle_proposal(&self, node: NodeId, entry: Bytes) -> Result<(), String> {
-        let proposal = Proposal::decode(&entry).map_err(|error| error.to_string())?;
-        if proposal.by.node != node {
-            return Err("it is another node's".to_owned());
+    /// Takes a message of the group. One that cannot be read is a later build's, and as good as lost.
+    pub(crate) fn handle_group_message(&self, node: NodeId, directory: DirectoryId, message: Bytes) {
+        let group = self.own_metadata_log().started();
+        if let Err(error) = group.receive(member(node, directory), message) {
+            tracing::debug!(node = node.0, %error, "a message of the metadata group was dropped");
+        }
+    }
+
+    /// Puts what another node proposes into the log, if this one leads. That node sees it come, or proposes it again. What no node may propose
+    /// would be in everybody's way there.
+    pub(crate) fn handle_proposal(&self, node: NodeId, entry: Bytes) {
+        let refused = match Proposal::decode(&entry) {
+            Ok(proposal) if proposal.by.node == node => None,
+            Ok(_) => Some("it is another node's".to_owned()),
+            Err(error) => Some(error.to_string()),
+        };
+        if let Some(error) = refused {
+            return tracing::warn!(node = node.0, error, "what a node proposes was dropped");
         }
         let group = self.own_metadata_log().started().clone();
         if group.status().is_leader {
@@ -560,7 +599,6 @@ impl Core {
                 }
             });
         }
-        Ok(())
     }
 
     /// Before this node stops: whoever asked for a change does not wait for it any more, and another node leads the group.

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use metadata_group::Member;
 use platform::slices::Slices;
+use protocol::ApplyError;
 use protocol::leader::NodeId;
 use protocol::metadata::{Metadata, Plans};
 use record::PartitionId;
@@ -95,7 +96,7 @@ async fn watch(core: &Rc<Core>) {
     loop {
         sleep(LOOK).await;
         // Whoever comes to lead looks at once, at what it has seen all the time.
-        let leads = core.metadata_log.as_ref().is_some_and(MetadataLog::is_leader);
+        let leads = core.leads_a_majority();
         let away = if leads {
             core.away_nodes(started)
         } else {
@@ -160,6 +161,19 @@ impl Core {
         }
     }
 
+    /// Says whether this node leads the metadata group, and reaches a majority of those with a vote. A leader that is cut off takes everybody else
+    /// for away, and what it proposes then might come to be much later.
+    fn leads_a_majority(&self) -> bool {
+        let status = self.metadata_log.as_ref().and_then(MetadataLog::status);
+        status.is_some_and(|status| {
+            let reached = status.voters.iter().filter(|voter| {
+                let node = NodeId(voter.node);
+                node == self.facts.node || self.peers.is_linked_with(node, voter.directory)
+            });
+            status.is_leader && 2 * reached.count() > status.voters.len()
+        })
+    }
+
     fn away_nodes(&self, started: Instant) -> BTreeSet<NodeId> {
         let controller = self.controller.as_ref().expect("core 0 watches the nodes");
         self.with_metadata(|metadata| {
@@ -178,8 +192,17 @@ impl Core {
             return true;
         }
         let partitions = replaced.len();
-        let plan = |metadata: &Metadata, (id, leader): (PartitionId, NodeId), _: &mut Plans| {
-            metadata.plan_epoch(id, leader)
+        let plan = |metadata: &Metadata, (id, gone, leader): (PartitionId, NodeId, NodeId), _: &mut Plans| {
+            let state = metadata.partition(id);
+            match state.is_none_or(|state| state.leader == gone) {
+                true => metadata.plan_epoch(id, leader),
+                // It has another leader by now.
+                false => Err(ApplyError::NotAReplica {
+                    leader,
+                    partition: id,
+                }
+                .into()),
+            }
         };
         let changed = self
             .change_all(None, None, replaced, plan)
@@ -208,8 +231,8 @@ impl Core {
         count == 0
     }
 
-    /// The partitions that nodes lead which are away, each with the first of its replicas that is there.
-    async fn replaceable(&self, away: &BTreeSet<NodeId>) -> Vec<(PartitionId, NodeId)> {
+    /// The partitions that nodes lead which are away, each with that node and the first of its replicas that is there.
+    async fn replaceable(&self, away: &BTreeSet<NodeId>) -> Vec<(PartitionId, NodeId, NodeId)> {
         let mut replaced = Vec::new();
         let mut slices = Slices::of_own(TOPICS_IN_ONE_TURN);
         for (_, id) in self.all_topics().await {
@@ -218,7 +241,7 @@ impl Core {
                 for (index, state) in (0..).zip(metadata.partitions(topic)) {
                     let there = state.replicas.iter().find(|node| !away.contains(node));
                     if let Some(leader) = there.filter(|_| away.contains(&state.leader)) {
-                        replaced.push((PartitionId { topic: id, index }, *leader));
+                        replaced.push((PartitionId { topic: id, index }, state.leader, *leader));
                     }
                 }
             });

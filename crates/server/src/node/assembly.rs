@@ -16,7 +16,7 @@ use platform::turns::Turns;
 use platform::work::{Pool, Threads, Work};
 use protocol::leader::NodeId;
 use protocol::metadata::{Address, Command, Home};
-use storage::{NodeIdentity, identify, is_empty_directory, keep_identity, read_last_ran};
+use storage::{NodeIdentity, identify, is_empty_directory, keep_identity, read_last_ran, read_peers};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
 use super::{StartError, start_error};
@@ -132,7 +132,14 @@ pub(super) fn assemble(
     let peer = peer
         .map(|address| listen(&*net, address, "peer.listen"))
         .transpose()?;
-    let is_member = identity.last_incarnation.is_some() || peer.is_some();
+    // A group that was founded and not taken over yet has the metadata as well, whatever the configuration says now.
+    let has_part = metadata_group::has_part(&*disk, &metadata_group::Settings::default());
+    let has_part =
+        has_part.map_err(|error| start_error::of_directory(config.data.display().to_string(), error))?;
+    let is_member = identity.last_incarnation.is_some() || peer.is_some() || has_part;
+    if !has_part && !read_peers(&*disk).is_empty() {
+        return Err(StartError::PartLost(config.data.display().to_string()));
+    }
     let incarnation = count_start(&*disk, &config, is_member, &mut identity)?;
     let (mailboxes, receivers) = mailboxes(cores);
     let (deaths, death_notices) = death_notices(cores);
@@ -356,6 +363,7 @@ impl Opening {
             core.found_group().await?;
             self.identity.last_incarnation = Some(FIRST_START);
             keep_identity(&*self.disk, &self.identity).map_err(|error| error.to_string())?;
+            core.forget_own_log();
         }
         if let Some(peer) = self.peer.take() {
             let listener = peer.attach().map_err(|error| error.to_string())?;

@@ -46,6 +46,12 @@ pub enum StartError {
         /// Its cluster.
         cluster: ClusterId,
     },
+    /// The directory's node had its part of the metadata group, and has it no more.
+    #[error(
+        "{0}/metadata/log is missing: the others rely on what this node has promised there. Put it back, or have an empty directory join as \
+         another node"
+    )]
+    PartLost(String),
     /// A node is to be of a cluster that it has not joined.
     #[error("{0} is empty: its node has to join the cluster before it starts")]
     NotJoined(String),

@@ -15,7 +15,7 @@ use protocol::leader::NodeId;
 use protocol::metadata::Address;
 use protocol::peer::{Admitted, Decoder, Message, Reason, Refused, admit};
 use storage::{read_peers, write_peers};
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::Purpose;
 use super::link::{BODY_BYTES_MAX, Conversation, Ended, converse, next_message, write_message};
@@ -24,6 +24,8 @@ use crate::core::Core;
 
 /// The longest that a connection and its greeting take.
 const GREETING: Duration = Duration::from_secs(5);
+/// Addresses that one node can have this one dial.
+const TOLD_MAX: usize = 1_000;
 /// Rests between attempts: twice as long after each that failed.
 const REST_MIN: Duration = Duration::from_millis(50);
 const REST_MAX: Duration = Duration::from_secs(1);
@@ -44,6 +46,13 @@ impl Attempts {
         self.last_error.as_deref().filter(|_| is_news)
     }
 
+    /// A connection that lasted a while was none of the attempts that fail.
+    fn note_lasted(&mut self, began: Instant) {
+        if began.elapsed() >= REST_MAX {
+            *self = Attempts::default();
+        }
+    }
+
     /// Rests, longer each time.
     async fn rest(&mut self) {
         let rest = REST_MIN.saturating_mul(1 << self.rests.min(8));
@@ -53,17 +62,12 @@ impl Attempts {
 }
 
 /// Keeps the connections for the metadata, as long as the core lives: with the nodes at the addresses that are known from outside, until
-/// there is an image; then with every node that has a lower id.
+/// there is an image; then with every node that has a lower id, and with all of them where none can dial this one.
 pub(crate) async fn keep_metadata_links(core: Rc<Core>) {
     let mut seeds = core.facts.config.cluster.join.clone();
-    seeds.extend(
-        read_peers(&*core.disk)
-            .iter()
-            .filter_map(|text| HostPort::parse(text)),
-    );
-    for seed in BTreeSet::from_iter(seeds) {
-        turns::spawn(dial_seed(core.clone(), seed));
-    }
+    let kept = read_peers(&*core.disk);
+    seeds.extend(kept.iter().filter_map(|text| HostPort::parse(text)));
+    core.dial_seeds(seeds);
     let log = core
         .metadata_log
         .as_ref()
@@ -71,21 +75,14 @@ pub(crate) async fn keep_metadata_links(core: Rc<Core>) {
     let mut images = log.image_offsets();
     let (mut dialed, mut kept) = (BTreeSet::new(), Vec::new());
     loop {
-        let others: Vec<(NodeId, String)> = core.with_metadata(|metadata| {
-            let others = metadata.nodes().filter(|(node, _)| *node != core.facts.node);
-            let reached = others.filter_map(|(node, known)| {
-                let Address { host, port } = known.home.as_ref()?.peer.as_ref()?;
-                Some((node, format!("{host}:{port}")))
-            });
-            reached.collect()
-        });
-        let addresses: Vec<String> = others.iter().map(|(_, address)| address.clone()).collect();
-        if addresses != kept && !addresses.is_empty() {
-            core.keep_peers(addresses.clone()).await;
+        let others = core.other_peers(core.facts.node);
+        let addresses: Vec<String> = others.iter().map(|(_, address)| address.to_string()).collect();
+        if addresses != kept && !addresses.is_empty() && core.keep_peers(addresses.clone()).await {
             kept = addresses;
         }
+        let is_reached = core.facts.config.peer.listen.is_some();
         for (node, _) in others {
-            if node < core.facts.node && dialed.insert(node) {
+            if (node < core.facts.node || !is_reached) && dialed.insert(node) {
                 turns::spawn(dial_node(core.clone(), Purpose::Metadata, node));
             }
         }
@@ -96,13 +93,57 @@ pub(crate) async fn keep_metadata_links(core: Rc<Core>) {
 }
 
 impl Core {
-    /// Keeps the addresses of other nodes for the next start, which may not find those that it is told to join.
-    async fn keep_peers(self: &Rc<Core>, addresses: Vec<String>) {
+    /// Where nodes listen for others, but for one of them.
+    fn other_peers(&self, but: NodeId) -> Vec<(NodeId, HostPort)> {
+        self.with_metadata(|metadata| {
+            let others = metadata.nodes().filter(|(node, _)| *node != but);
+            let reached = others.filter_map(|(node, known)| {
+                let Address { host, port } = known.home.as_ref()?.peer.as_ref()?;
+                let (host, port) = (host.to_string(), *port);
+                Some((node, HostPort { host, port }))
+            });
+            reached.collect()
+        })
+    }
+
+    /// Tells a node that has no metadata yet where the others are: whoever leads must reach it.
+    pub(super) fn tell_peers(&self, node: NodeId) {
+        let others = self.other_peers(node).into_iter();
+        let address = |(_, HostPort { host, port })| Address {
+            host: host.into(),
+            port,
+        };
+        let peers: Vec<Address> = others.map(address).collect();
+        if !peers.is_empty() {
+            self.peers.send(Purpose::Metadata, node, &Message::Peers(peers));
+        }
+    }
+
+    /// Dials where another node says that there are others.
+    pub(super) fn dial_told(self: &Rc<Core>, peers: Vec<Address>) {
+        let told = peers.into_iter().map(|Address { host, port }| HostPort {
+            host: host.to_string(),
+            port,
+        });
+        self.dial_seeds(told.take(TOLD_MAX).collect());
+    }
+
+    fn dial_seeds(self: &Rc<Core>, seeds: Vec<HostPort>) {
+        for seed in seeds {
+            if self.peers.note_seed(&seed) {
+                turns::spawn(dial_seed(self.clone(), seed));
+            }
+        }
+    }
+
+    /// Keeps the addresses of other nodes for the next start, which may not find those that it is told to join. Says whether it could.
+    async fn keep_peers(self: &Rc<Core>, addresses: Vec<String>) -> bool {
         let disk = self.disk.clone();
         let kept = self.facts.pool.run(move || write_peers(&*disk, &addresses)).await;
-        if let Err(error) = kept {
+        if let Err(error) = &kept {
             tracing::warn!(%error, "the addresses of the other nodes could not be kept for the next start");
         }
+        kept.is_ok()
     }
 }
 
@@ -117,12 +158,13 @@ async fn dial_seed(core: Rc<Core>, address: HostPort) {
         }
         match greet_at(&core, address.clone(), Purpose::Metadata).await {
             Ok(conversation) => {
-                attempts = Attempts::default();
                 let found = conversation.peer.node;
                 node = Some(found);
                 tracing::info!(node = found.0, %address, "connected to a node");
+                let began = Instant::now();
                 let ended = converse(&core, conversation).await;
                 tracing::info!(node = found.0, %ended, "the connection to a node has ended");
+                attempts.note_lasted(began);
             }
             Err(error) => core.note_not_connected(&mut attempts, &error, &address),
         }
@@ -143,7 +185,7 @@ impl Core {
     }
 
     /// Another node knows a later start of this one.
-    fn end_overtaken(&self, refused: &Refused) {
+    pub(super) fn end_overtaken(&self, refused: &Refused) {
         match (&self.metadata_log, self.image_offset()) {
             // The start says so itself.
             (Some(group), None) => group.handle_refusal(refused.text()),
@@ -175,10 +217,11 @@ pub(super) async fn dial_node(core: Rc<Core>, purpose: Purpose, node: NodeId) {
         };
         match greeted {
             Ok(conversation) if conversation.peer.node == node => {
-                attempts = Attempts::default();
                 tracing::info!(node = node.0, %purpose, "connected to a node");
+                let began = Instant::now();
                 let ended = converse(&core, conversation).await;
                 tracing::warn!(node = node.0, %purpose, %ended, "the connection to a node has ended");
+                attempts.note_lasted(began);
             }
             greeted => {
                 let error = greeted.err().unwrap_or(Ended::OutOfPlace);
@@ -229,7 +272,15 @@ async fn greet(core: &Rc<Core>, addresses: &[SocketAddr], purpose: Purpose) -> R
         Message::Refused(refused) => return Err(Ended::Refused(refused)),
         _ => return Err(Ended::OutOfPlace),
     };
-    let Admitted { peer, .. } = admit(&own, core.known(&hello).as_ref(), &hello).map_err(Ended::Refused)?;
+    let peer = match admit(&own, core.known(&hello).as_ref(), &hello) {
+        Ok(Admitted { peer, .. }) => peer,
+        Err(refused) => {
+            // It may be a copy of a directory, which should learn of it.
+            let told = Message::Refused(refused.clone());
+            let _ = write_message(&mut output, &told.encode()).await;
+            return Err(Ended::NotAdmitted(refused));
+        }
+    };
     decoder.handle_admitted();
     Ok(Conversation {
         stream: Stream::join(input, output),

@@ -19,7 +19,7 @@ use super::link::{BODY_BYTES_MAX, Ended, next_message, write_message};
 use crate::config::{Config, HostPort};
 
 /// The longest that a member may take to answer: it makes a change of the metadata durable.
-const ANSWER: Duration = Duration::from_secs(10);
+const ANSWER: Duration = Duration::from_secs(40);
 
 /// Why a node could not join.
 #[derive(Debug, thiserror::Error)]

@@ -9,7 +9,7 @@ use platform::net::{Detached, ReadHalf, Stream, WriteHalf};
 use platform::turns;
 use protocol::leader::NodeId;
 use protocol::peer::{
-    BatchesError, Decoder, Encoded, Heartbeat, Hello, Message, MessageError, Refused, ReplicaMessage,
+    BatchesError, Decoder, Encoded, Heartbeat, Hello, Message, MessageError, Reason, Refused, ReplicaMessage,
 };
 use protocol::replica::Prompt;
 use record::{Offset, PartitionId};
@@ -50,10 +50,10 @@ pub(super) enum Ended {
     Message(#[from] MessageError),
     #[error("it was refused: {0}")]
     Refused(Refused),
+    #[error("it is not admitted here: {0}")]
+    NotAdmitted(Refused),
     #[error("it said something that it may not")]
     OutOfPlace,
-    #[error("a message about the metadata cannot be taken: {0}")]
-    OfGroup(String),
     #[error("another connection took its place, or it was cut off for taking nothing")]
     Replaced,
     #[error("a batch of it cannot be taken: {0}")]
@@ -129,6 +129,13 @@ pub(super) async fn converse(core: &Rc<Core>, conversation: Conversation) -> End
         return Ended::Replaced;
     };
     let (input, output) = stream.split();
+    if purpose == Purpose::Metadata {
+        core.compare_images(&peer);
+        if peer.image_offset == Offset::ZERO {
+            // It may know nobody else.
+            core.tell_peers(node);
+        }
+    }
     core.handle_link(purpose, node).await;
     let reader = Reader { core, peer, purpose };
     let ended = tokio::select! {
@@ -138,6 +145,11 @@ pub(super) async fn converse(core: &Rc<Core>, conversation: Conversation) -> End
         ended = write(&link, output, to_write) => ended,
         () = give_signs(core, purpose, node) => Ended::Closed,
     };
+    if let Ended::Refused(refused) = &ended
+        && refused.reason() == Reason::Incarnation
+    {
+        core.end_overtaken(refused);
+    }
     if core.peers.forget(purpose, node, &link) {
         core.handle_link_lost(purpose, node).await;
     }
@@ -197,15 +209,13 @@ impl Reader<'_> {
             (Message::Heartbeat(_), _) => {}
             (Message::Refused(refused), _) => return Err(Ended::Refused(refused)),
             (Message::Group(message), Purpose::Metadata) => {
-                let received = self
-                    .core
-                    .handle_group_message(self.peer.node, self.peer.directory, message);
-                received.map_err(Ended::OfGroup)?;
+                let (node, directory) = (self.peer.node, self.peer.directory);
+                self.core.handle_group_message(node, directory, message);
             }
             (Message::Proposal(entry), Purpose::Metadata) => {
-                let taken = self.core.handle_proposal(self.peer.node, entry);
-                taken.map_err(Ended::OfGroup)?;
+                self.core.handle_proposal(self.peer.node, entry);
             }
+            (Message::Peers(peers), Purpose::Metadata) => self.core.dial_told(peers),
             (Message::Replica { partition, message }, Purpose::Shard(shard)) => {
                 let shard = self.core.shard(shard.into());
                 shard.deliver(self.peer.node, letter(partition, message)?);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::BytesMut;
-use platform::net::{Listener, Stream};
+use platform::net::{Listener, Stream, WriteHalf};
 use platform::turns;
 use protocol::ApplyError;
 use protocol::metadata::{Command, PlanError};
@@ -25,7 +25,7 @@ use crate::core::Core;
 
 /// Strangers that are heard at a time.
 const STRANGERS_MAX: usize = 64;
-/// The longest that one is heard.
+/// The longest that it takes to say who it is, and to be answered. A wish to join is decided meanwhile, which may take longer.
 const GREETING: Duration = Duration::from_secs(5);
 /// An id that another node was quicker to get is planned again so often.
 const JOIN_ATTEMPTS: u32 = 5;
@@ -49,16 +49,13 @@ pub(crate) async fn let_peers_in(core: Rc<Core>, listener: Listener) {
                 };
                 let core = core.clone();
                 turns::spawn(async move {
-                    let greeted = timeout(GREETING, greet(&core, stream)).await;
+                    let greeted = greet(&core, stream).await;
                     drop(seat);
                     match greeted {
-                        Ok(Ok(Some(conversation))) => hand_over(&core, conversation),
-                        Ok(Ok(None)) => {}
-                        Ok(Err(error)) => {
-                            tracing::warn!(%address, %error, "a connection of another node was closed")
-                        }
-                        Err(_) => {
-                            tracing::warn!(%address, "a connection was closed: it did not say who it is")
+                        Ok(Some(conversation)) => hand_over(&core, conversation),
+                        Ok(None) => {}
+                        Err(error) => {
+                            tracing::warn!(%address, %error, "a connection of another node was closed");
                         }
                     }
                 });
@@ -104,12 +101,13 @@ async fn greet(core: &Rc<Core>, stream: Stream) -> Result<Option<Conversation>, 
     let (mut input, mut output) = stream.split();
     let mut decoder = Decoder::new(BODY_BYTES_MAX);
     let mut received = BytesMut::new();
-    let first = next_message(&mut input, &mut decoder, &mut received, GREETING).await?;
+    let first = next_message(&mut input, &mut decoder, &mut received, GREETING);
+    let first = timeout(GREETING, first).await.unwrap_or(Err(Ended::Silent))?;
     let answer = match first {
         Message::Hello(hello) => match let_in(core, &hello) {
             Ok((admitted, purpose)) => {
                 let own = core.own().hello(purpose.pair());
-                write_message(&mut output, &Message::Hello(own).encode()).await?;
+                write_in_time(&mut output, &Message::Hello(own)).await?;
                 decoder.handle_admitted();
                 return Ok(Some(Conversation {
                     stream: Stream::join(input, output),
@@ -131,8 +129,13 @@ async fn greet(core: &Rc<Core>, stream: Stream) -> Result<Option<Conversation>, 
     if let Message::Refused(refused) = &answer {
         tracing::warn!(why = refused.text(), "a node was refused");
     }
-    write_message(&mut output, &answer.encode()).await?;
+    write_in_time(&mut output, &answer).await?;
     Ok(None)
+}
+
+async fn write_in_time(output: &mut WriteHalf, message: &Message) -> Result<(), Ended> {
+    let written = timeout(GREETING, write_message(output, &message.encode())).await;
+    Ok(written.map_err(|_| Ended::Silent)??)
 }
 
 fn let_in(core: &Core, hello: &Hello) -> Result<(Admitted, Purpose), Refused> {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::path::Path;
 
 use kafka_wire::offset_fetch::OffsetFetchRequestTopic;
 use kafka_wire::{
@@ -527,6 +528,66 @@ fn groups_survive_the_loss_of_their_coordinator() {
         starts.max().is_some_and(|start| start > COMMITS),
         "the log was written anew"
     );
+}
+
+fn copy_all(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).expect("there is room");
+    for entry in std::fs::read_dir(from).expect("it is there") {
+        let entry = entry.expect("it can be listed");
+        match entry.file_type().expect("it is known").is_dir() {
+            true => copy_all(&entry.path(), &to.join(entry.file_name())),
+            false => drop(std::fs::copy(entry.path(), to.join(entry.file_name())).expect("there is room")),
+        }
+    }
+}
+
+/// The first node's directory is put back from a copy: that node is refused, and no other one takes harm.
+#[test]
+fn a_copy_of_the_first_node_is_refused_and_ends_nobody() {
+    let (founder, peers) = founder();
+    let (second, third) = (joined_in_reach(&peers), joined_in_reach(&peers));
+    let mut wire = second.connect();
+    eventually("all three have a vote", || voters(&mut wire) == [1, 2, 3]);
+    let sets = [("peer.listen", &*peers)];
+    let copy = tempfile::tempdir().expect("there is room");
+    let founder = founder.restart_with(&sets, |directory| copy_all(directory, copy.path()));
+    let mut founder = founder.restart_with(&sets, |_| ());
+    founder.stop();
+    for _ in 0..2 {
+        let refused = refusal(Node::start(config(copy.path(), &sets), "0.0.0"));
+        assert!(refused.contains("a copy that was restored"), "{refused}");
+    }
+    let mut other = third.connect();
+    for (place, wire) in [&mut wire, &mut other].into_iter().enumerate() {
+        let topic = format!("made-{place}");
+        eventually("both go on", || created(wire, &topic, 2) == 0);
+    }
+}
+
+/// A directory without what it has promised to others is nobody's.
+#[test]
+fn a_member_that_has_lost_its_part_of_the_group_is_refused() {
+    let (_founder, peers) = founder();
+    let mut other = joined(&peers);
+    other.stop();
+    std::fs::remove_dir_all(other.directory().join("metadata")).expect("it is there");
+    let refused = refusal(other.start_another(&[("cluster.join", &peers)]));
+    assert!(refused.contains("metadata/log is missing"), "{refused}");
+}
+
+#[test]
+fn a_node_joins_by_way_of_one_that_does_not_lead() {
+    let (founder, peers) = founder();
+    let (second, _third) = (joined_in_reach(&peers), joined_in_reach(&peers));
+    let mut wire = second.connect();
+    eventually("all three have a vote", || voters(&mut wire) == [1, 2, 3]);
+    // It hands its office over.
+    let founder = founder.restart_with(&[("peer.listen", "127.0.0.1:0")], |_| ());
+    let fourth = joined_in_reach(&founder.peer_address().to_string());
+    let mut wire = fourth.connect();
+    assert_eq!(created(&mut wire, "orders", 4), 0);
+    assert_eq!(leaders(&mut wire, "orders"), [1, 2, 3, 4]);
+    assert_eq!(voters(&mut wire), [1, 2, 3]);
 }
 
 fn refusal(outcome: Result<Node, StartError>) -> String {

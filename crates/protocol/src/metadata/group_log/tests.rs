@@ -85,7 +85,13 @@ fn a_process_is_not_heard_once_a_later_one_was_but_a_copy_is_told_that_it_is_one
     let mut group = begun();
     let later = Process { start: 5, ..ONE };
     let copy = Process { nonce: 78, ..later };
-    for (by, number, counts) in [(later, 3, true), (ONE, 9, false), (copy, 1, true)] {
+    for (by, number, counts) in [
+        (later, 3, true),
+        (ONE, 9, false),
+        (copy, 1, true),
+        (later, 3, false),
+        (later, 4, true),
+    ] {
         let taken = group.take(&proposal(by, number, &[set("1000")]));
         assert_eq!(is_nothing(&taken.expect("it is sound")), !counts, "{by:?}");
     }

@@ -27,6 +27,13 @@ fn any_metadata_message() -> impl Strategy<Value = Message> {
         })),
         bytes().prop_map(Message::Group),
         bytes().prop_map(Message::Proposal),
+        vec(("[a-z.]{1,20}", any::<u16>()), 0..4).prop_map(|peers| {
+            let address = |(host, port): (String, u16)| Address {
+                host: host.into(),
+                port,
+            };
+            Message::Peers(peers.into_iter().map(address).collect())
+        }),
     ]
 }
 
