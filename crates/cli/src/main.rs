@@ -7,6 +7,7 @@ mod address;
 mod bench_command;
 mod change_config;
 mod check;
+mod cluster;
 mod completions;
 mod consume;
 mod directory;
@@ -74,6 +75,8 @@ enum Command {
     Topic(topic::TopicArguments),
     /// List, describe, reset or delete consumer groups, or forget their offsets
     Group(group::GroupArguments),
+    /// Tell how a cluster of several nodes stands
+    Cluster(cluster::ClusterArguments),
     /// Append records from standard input or files to a topic
     Produce(produce::ProduceArguments),
     /// Print a topic's records
@@ -142,6 +145,7 @@ fn main() -> ExitCode {
         Command::Config(arguments) => show_config::run(&arguments),
         Command::Topic(arguments) => topic::run(arguments),
         Command::Group(arguments) => group::run(arguments),
+        Command::Cluster(arguments) => cluster::run(&arguments),
         Command::Produce(arguments) => produce::run(&arguments),
         Command::Consume(arguments) => consume::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),

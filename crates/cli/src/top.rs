@@ -20,7 +20,7 @@ use anyhow::Result;
 use clap::Args;
 
 use self::observer::Observer;
-use self::scrape::http_address;
+pub(crate) use self::scrape::{http_address, look};
 use self::view::View;
 use crate::output::Output;
 use crate::remote::Remote;
@@ -64,9 +64,13 @@ pub(crate) struct TopArguments {
 impl TopArguments {
     /// The address given, or else HTTP's usual port on the host that Kafka's protocol is asked at.
     fn http_address(&self) -> String {
-        let derived = || format!("{}:{DEFAULT_HTTP_PORT}", self.remote.host());
-        self.http.clone().unwrap_or_else(derived)
+        http_of(self.http.as_deref(), &self.remote)
     }
+}
+
+/// Where a node serves HTTP: as it was given, or where it does if it was not told otherwise.
+pub(crate) fn http_of(given: Option<&str>, remote: &Remote) -> String {
+    given.map_or_else(|| format!("{}:{DEFAULT_HTTP_PORT}", remote.host()), str::to_owned)
 }
 
 pub(crate) fn run(arguments: &TopArguments) -> Result<()> {

@@ -87,7 +87,7 @@ pub struct NodeSettings {
 /// Keys under `cluster`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClusterSettings {
-    /// The addresses of nodes whose cluster this one is of; none for a cluster that this node founds.
+    /// The addresses of nodes whose cluster an empty directory joins; none for a cluster that this node begins.
     pub join: Vec<HostPort>,
 }
 

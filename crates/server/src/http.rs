@@ -6,6 +6,7 @@
 
 mod append;
 mod body;
+mod cluster;
 mod configs;
 mod connection;
 mod cores;

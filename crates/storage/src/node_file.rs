@@ -39,8 +39,8 @@ pub struct NodeIdentity {
     pub directory: DirectoryId,
     /// The node in the cluster.
     pub node: i32,
-    /// The last incarnation that the node proposed of itself to the cluster that it has joined; 0 before the first. `None` of a node
-    /// that founded its cluster.
+    /// The last incarnation that the node proposed of itself to the metadata group; 0 before the first. `None` of a node that has been
+    /// alone, and keeps the metadata in its journal.
     pub last_incarnation: Option<u64>,
     /// The number of its journals. Fixed: partitions are spread over them by number.
     pub journals: usize,

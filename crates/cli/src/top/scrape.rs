@@ -15,7 +15,7 @@ const ANSWER_BYTES_MAX: u64 = 16 << 20;
 
 /// Why there are no metrics.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum ScrapeError {
+pub(crate) enum ScrapeError {
     /// Nobody answers there.
     #[error(
         "the metrics of http://{address} cannot be read: {source}; `ropewalk serve` starts a node, --http names another address"
@@ -56,7 +56,7 @@ pub(super) enum ScrapeError {
 ///
 /// # Errors
 /// What is expected, for the command line.
-pub(super) fn http_address(text: &str) -> Result<String, String> {
+pub(crate) fn http_address(text: &str) -> Result<String, String> {
     let bare = text.strip_prefix("http://").unwrap_or(text);
     let bare = bare.strip_suffix('/').unwrap_or(bare);
     host_and_port(bare).map_err(|expected| expected.replace("9092", "8092"))
@@ -64,12 +64,12 @@ pub(super) fn http_address(text: &str) -> Result<String, String> {
 
 /// The text of the metrics of the node at `address`.
 pub(super) fn scrape(address: &str) -> Result<String, ScrapeError> {
-    get(address, "/metrics")
+    look(address, "/metrics")
 }
 
 /// The identity of the cluster that the node at `address` belongs to.
 pub(super) fn cluster_of(address: &str) -> Result<String, ScrapeError> {
-    let status = get(address, "/v1/status")?;
+    let status = look(address, "/v1/status")?;
     let status: Option<serde_json::Value> = serde_json::from_str(&status).ok();
     let cluster = status.as_ref().and_then(|status| status["cluster"].as_str());
     cluster.map(str::to_owned).ok_or_else(|| ScrapeError::Strange {
@@ -78,7 +78,8 @@ pub(super) fn cluster_of(address: &str) -> Result<String, ScrapeError> {
     })
 }
 
-fn get(address: &str, path: &str) -> Result<String, ScrapeError> {
+/// What the node at `address` answers to a GET.
+pub(crate) fn look(address: &str, path: &str) -> Result<String, ScrapeError> {
     let answer = ask(address, path).map_err(|source| ScrapeError::Unreachable {
         address: address.to_owned(),
         source,

@@ -30,7 +30,7 @@ pub struct Home {
     pub shards: u16,
     /// The address by which other nodes reach it; `None` if none can.
     pub peer: Option<Address>,
-    /// Which start of the node this is, as its directory counts them; 0 before the first, and of a node that founded its cluster.
+    /// Which start of the node this is, as its directory counts them; 0 before the first, and of a node that is alone.
     pub start: u64,
 }
 

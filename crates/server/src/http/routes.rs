@@ -18,7 +18,7 @@ use super::media_type::{MediaType, choose};
 use super::openapi::operations as described;
 use super::problem::{Kind, Problem};
 use super::refusal::outcome_unknown;
-use super::{App, append, body, configs, groups, observe, openapi, read, status, topics, trim};
+use super::{App, append, body, cluster, configs, groups, observe, openapi, read, status, topics, trim};
 
 /// One operation.
 pub(super) struct Operation {
@@ -83,6 +83,15 @@ pub(super) static OPERATIONS: &[Operation] = &[
         wait: short,
         answer: || get(status::ready),
         describe: described::ready,
+    },
+    Operation {
+        method: Method::GET,
+        path: "/v1/cluster",
+        produces: JSON,
+        takes: NOTHING,
+        wait: short,
+        answer: || get(cluster::cluster),
+        describe: described::cluster,
     },
     Operation {
         method: Method::GET,

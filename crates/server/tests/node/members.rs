@@ -575,6 +575,39 @@ fn a_member_that_has_lost_its_part_of_the_group_is_refused() {
     assert!(refused.contains("metadata/log is missing"), "{refused}");
 }
 
+/// The cluster as a node tells it over HTTP, in short: who leads the metadata, who votes, which nodes are here, what they lead.
+#[test]
+fn a_node_tells_of_its_cluster() {
+    let (founder, peers) = founder();
+    let (second, third) = (joined_in_reach(&peers), joined_in_reach(&peers));
+    let mut wire = second.connect();
+    eventually("all three have a vote", || voters(&mut wire) == [1, 2, 3]);
+    assert_eq!(created(&mut wire, "orders", 6), 0);
+    let told = |node: &TestNode| -> serde_json::Value {
+        let answer = node.get("/v1/cluster");
+        let body = answer.split_once("\r\n\r\n").map_or(&*answer, |(_, body)| body);
+        serde_json::from_str(body).expect("JSON")
+    };
+    let all = |cluster: &serde_json::Value, field: &str| -> Vec<serde_json::Value> {
+        let nodes = cluster["nodes"].as_array().expect("a list");
+        nodes.iter().map(|node| node[field].clone()).collect()
+    };
+    eventually("the third node knows all", || {
+        all(&told(&third), "leads") == [2, 2, 2]
+    });
+    let cluster = told(&third);
+    assert_eq!(cluster["metadata"]["voters"], serde_json::json!([1, 2, 3]));
+    assert_eq!(cluster["metadata"]["leader"], 1);
+    assert_eq!(all(&cluster, "replicas"), [6, 6, 6]);
+    assert_eq!(all(&cluster, "here"), [true, true, true]);
+    drop(founder);
+    eventually("it sees that the first is gone", || {
+        let cluster = told(&third);
+        all(&cluster, "here") == [false, true, true] && cluster["metadata"]["leader"] != 1
+    });
+    drop(second);
+}
+
 #[test]
 fn a_node_joins_by_way_of_one_that_does_not_lead() {
     let (founder, peers) = founder();

@@ -94,6 +94,14 @@ pub(in super::super) fn status() -> Value {
     })
 }
 
+pub(in super::super) fn cluster() -> Value {
+    json!({
+        "operationId": "cluster",
+        "summary": "The cluster as this node sees it",
+        "responses": answers("200", "Its nodes, and the group that keeps the metadata.", "Cluster", &[]),
+    })
+}
+
 pub(in super::super) fn list_topics() -> Value {
     json!({
         "operationId": "listTopics",

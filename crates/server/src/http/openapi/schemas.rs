@@ -225,9 +225,34 @@ fn node() -> Vec<(&'static str, Value)> {
         ("ready", boolean()),
         ("reasons", list(text())),
     ];
+    let group = [
+        ("leader", or_null("integer")),
+        ("term", whole()),
+        ("voters", list(whole())),
+        ("learners", list(whole())),
+        ("offset", or_null("integer")),
+    ];
+    let mut group = object(&group, &[]);
+    group["type"] = json!(["object", "null"]);
+    group["description"] = "Null where the node is alone, and keeps the metadata in its journal.".into();
+    let member = [
+        ("node", whole()),
+        ("kafka", text()),
+        ("peer", or_null("string")),
+        ("here", boolean()),
+        ("replicas", whole()),
+        ("leads", whole()),
+    ];
+    let cluster = [
+        ("cluster", text()),
+        ("node", whole()),
+        ("metadata", group),
+        ("nodes", list(object(&member, &[]))),
+    ];
     let health = [("status", text()), ("reasons", list(text()))];
     vec![
         ("Status", object(&status, &[])),
+        ("Cluster", object(&cluster, &[])),
         ("Health", object(&health, &["reasons"])),
         (
             "Problem",
