@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::Args;
 use serde_json::{Value, json};
+use server::MetadataAtRest;
 use storage::{CheckReport, Fault, JournalIdentity};
 
 use crate::directory::RestingDirectory;
@@ -26,7 +27,7 @@ is damaged, and each damaged place is named; 3: something could not be read.";
 pub(crate) struct CheckArguments {
     /// The data directory of a node that is not running
     directory: PathBuf,
-    /// Report as JSON, a line for each journal
+    /// Report as JSON, a line for each journal, and one for the metadata of a node that is one of several
     #[arg(long)]
     json: bool,
 }
@@ -56,6 +57,18 @@ pub(crate) fn run(arguments: &CheckArguments) -> Result<()> {
             let line = match arguments.json {
                 true => output.json(&as_json(identity.journal, &report)),
                 false => output.line(as_text(identity.journal, &report)),
+            };
+            printed = line.and_then(|()| output.flush());
+        }
+    }
+    if let Some(found) = MetadataAtRest::read(&resting.disk, &resting.identity).transpose() {
+        if let Err(fault) = &found {
+            findings.add(fault);
+        }
+        if printed.is_ok() {
+            let line = match arguments.json {
+                true => output.json(&metadata_as_json(&found)),
+                false => output.line(metadata_as_text(&found)),
             };
             printed = line.and_then(|()| output.flush());
         }
@@ -110,6 +123,33 @@ fn as_text(journal: u32, report: &CheckReport) -> String {
     let faults = report.faults.iter().map(|fault| format!("\n  {fault}"));
     text.extend(orphans.chain(faults));
     text
+}
+
+fn metadata_as_text(found: &Result<MetadataAtRest, Fault>) -> String {
+    match found {
+        Ok(found) => format!(
+            "metadata of the group: {} with {} behind a snapshot of {}: sound",
+            counted(found.entries, "proposal"),
+            counted(found.entry_bytes, "byte"),
+            counted(found.snapshot_bytes, "byte"),
+        ),
+        Err(fault) if fault.is_unreadable() => format!("metadata of the group: COULD NOT BE READ\n  {fault}"),
+        Err(fault) => format!("metadata of the group: DAMAGED\n  {fault}"),
+    }
+}
+
+fn metadata_as_json(found: &Result<MetadataAtRest, Fault>) -> Value {
+    match found {
+        Ok(found) => json!({
+            "metadata": "group",
+            "sound": true,
+            "entries": found.entries,
+            "entry_bytes": found.entry_bytes,
+            "snapshot_bytes": found.snapshot_bytes,
+            "faults": [],
+        }),
+        Err(fault) => json!({ "metadata": "group", "sound": false, "faults": [fault.to_string()] }),
+    }
 }
 
 /// The state of a journal, in a few words.

@@ -4,7 +4,7 @@ use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 use serde_json::Value;
 
-use crate::output::{Output, or_dash};
+use crate::output::{Output, or_dash, table};
 use crate::remote::Remote;
 use crate::top::{http_address, http_of, look};
 
@@ -49,7 +49,7 @@ pub(crate) fn run(arguments: &ClusterArguments) -> Result<()> {
     let mut output = Output::open();
     match arguments.json {
         true => output.json(&cluster)?,
-        false => output.text(shown(&cluster))?,
+        false => output.line(shown(&cluster))?,
     }
     output.flush()
 }
@@ -75,9 +75,8 @@ fn shown(cluster: &Value) -> String {
     let here = cluster["node"].as_i64();
     lines.push(format!("seen by   node {}", or_dash(here)));
     lines.push(String::new());
-    lines.push(row(
-        ["node", "is", "votes", "leads", "holds", "kafka", "peer"].map(str::to_owned)
-    ));
+    let heading = ["node", "is", "votes", "leads", "holds", "kafka", "peer"];
+    let mut rows = vec![heading.map(str::to_owned).to_vec()];
     let has_vote = |node: i64| {
         group["voters"]
             .as_array()
@@ -95,7 +94,7 @@ fn shown(cluster: &Value) -> String {
         } else {
             "no"
         };
-        lines.push(row([
+        rows.push(vec![
             id.to_string(),
             is.to_owned(),
             votes.to_owned(),
@@ -103,15 +102,10 @@ fn shown(cluster: &Value) -> String {
             node["replicas"].to_string(),
             text(&node["kafka"]),
             text(&node["peer"]),
-        ]));
+        ]);
     }
-    lines.join("\n") + "\n"
-}
-
-fn row([node, is, votes, leads, holds, kafka, peer]: [String; 7]) -> String {
-    format!("{node:<6}{is:<6}{votes:<7}{leads:>7}{holds:>7}  {kafka:<23}{peer}")
-        .trim_end()
-        .to_owned()
+    lines.push(table(&rows));
+    lines.join("\n")
 }
 
 fn numbers(list: &Value) -> String {
@@ -141,11 +135,10 @@ cluster   abc
 metadata  node 2 leads; votes: 1, 2, 3
 seen by   node 2
 
-node  is    votes    leads  holds  kafka                  peer
-1     away  yes          2      6  h1:9092                h1:9192
-2     here  yes          2      6  h2:9092                h2:9192
-3     here  yes          2      6  h3:9092                h3:9192
-";
+node  is    votes  leads  holds  kafka    peer
+1     away  yes    2      6      h1:9092  h1:9192
+2     here  yes    2      6      h2:9092  h2:9192
+3     here  yes    2      6      h3:9092  h3:9192";
         assert_eq!(shown(&cluster), expected);
     }
 

@@ -36,4 +36,4 @@ pub use message::{
 pub use network::Transport;
 pub use settings::{Settings, SettingsError};
 pub use status::{Status, Watch};
-pub use store::{StoreError, has_part};
+pub use store::{AtRest, StoreError, has_part, read_at_rest};

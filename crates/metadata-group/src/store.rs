@@ -3,6 +3,7 @@
 //! The log is in memory as a whole, as it is small, and in one file. A change is in memory at once; it is durable when its writer says so, in
 //! the order of the changes. A vote is answered, and an entry acknowledged, only then. The store must never lose either, nor say so.
 
+mod at_rest;
 mod file;
 mod frame;
 mod log;
@@ -21,6 +22,7 @@ use openraft::{OptionalSend, RaftLogReader};
 use planted::{Bug, planted};
 use tokio::sync::{mpsc, oneshot};
 
+pub use self::at_rest::{AtRest, read_at_rest};
 use self::log::{Log, Record};
 pub use self::open::{StoreError, has_part};
 use self::snapshot::Snapshots;

@@ -322,6 +322,12 @@ impl Coordinator {
         (records, None)
     }
 
+    /// Returns the bytes that the groups take in memory: more than their records have.
+    #[must_use]
+    pub fn held_bytes(&self) -> usize {
+        self.cx.held_bytes
+    }
+
     /// Returns the number of groups.
     #[must_use]
     pub fn group_count(&self) -> usize {

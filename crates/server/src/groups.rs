@@ -31,7 +31,7 @@ use crate::controller::ChangeError;
 use crate::core::Core;
 use crate::error_codes::coordinator_code;
 
-pub(crate) use internal_topic::{fixed_config, own_config, topic_settings};
+pub(crate) use internal_topic::{FIXED_CONFIG, own_config, topic_settings};
 pub(crate) use lags::{GroupLag, watch_lags};
 
 use host::GroupHost;
@@ -220,7 +220,7 @@ impl Core {
             name: GROUPS_TOPIC.into(),
             partition_count: i32::try_from(self.facts.shards).unwrap_or(i32::MAX),
             replica_count,
-            config: internal_topic::first_config(replica_count > 1),
+            config: internal_topic::first_config(),
         };
         // Internal: it must fit even where clients have used up what they may.
         let limits = PlanLimits {

@@ -28,6 +28,7 @@ mod log_bounds;
 mod long;
 mod mailbox;
 mod maintenance;
+mod metadata_at_rest;
 mod metrics;
 mod node;
 mod owner;
@@ -39,6 +40,7 @@ mod topic_names;
 
 pub use core_death::CoreDied;
 pub use core_life::CoreLife;
+pub use metadata_at_rest::MetadataAtRest;
 pub use node::{Assembled, Handle, Node, Opening, Parts, StartError};
 pub use platform::turns::Turns;
 pub use topic_names::TopicNames;

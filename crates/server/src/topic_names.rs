@@ -10,6 +10,7 @@ use shard::replay_batches;
 use storage::{NodeIdentity, stored_batches};
 
 use crate::controller::take_record;
+use crate::metadata_at_rest::MetadataAtRest;
 
 /// The names of topics that were not deleted.
 #[derive(Debug, Default)]
@@ -23,19 +24,12 @@ impl TopicNames {
     /// # Errors
     /// A sentence: the metadata, or a journal before it, is damaged or cannot be read.
     pub fn read(disk: &Arc<dyn Disk>, identity: &NodeIdentity) -> Result<TopicNames, String> {
-        let mut replay = Replay::new(Metadata::new(TopicConfig::new()));
-        for journal in identity.journal_identities() {
-            let stored = stored_batches(disk, &journal, METADATA_PARTITION);
-            for batches in stored.map_err(|fault| fault.to_string())? {
-                replay_batches(&batches, Offset::ZERO, &Limits::default(), &mut |record| {
-                    take_record(&mut replay, record)
-                })
-                .map_err(|error| error.to_string())?;
-            }
-        }
-        let (metadata, _) = replay
-            .finish(identity.cluster)
-            .map_err(|error| error.to_string())?;
+        // Names of topics that were just being made or deleted may be among a group's, or not.
+        let of_group = MetadataAtRest::read(disk, identity).map_err(|fault| fault.to_string())?;
+        let metadata = match of_group {
+            Some(found) => found.image,
+            None => of_journals(disk, identity)?,
+        };
         let named = metadata.topics().map(|topic| (topic.id, topic.name.clone()));
         let own = (METADATA_PARTITION.topic, METADATA_NAME.into());
         Ok(TopicNames {
@@ -66,4 +60,22 @@ impl TopicNames {
             || words == partition.to_string()
             || words == partition.topic.to_string()
     }
+}
+
+/// The metadata of a node that is alone.
+fn of_journals(disk: &Arc<dyn Disk>, identity: &NodeIdentity) -> Result<Metadata, String> {
+    let mut replay = Replay::new(Metadata::new(TopicConfig::new()));
+    for journal in identity.journal_identities() {
+        let stored = stored_batches(disk, &journal, METADATA_PARTITION);
+        for batches in stored.map_err(|fault| fault.to_string())? {
+            replay_batches(&batches, Offset::ZERO, &Limits::default(), &mut |record| {
+                take_record(&mut replay, record)
+            })
+            .map_err(|error| error.to_string())?;
+        }
+    }
+    let (metadata, _) = replay
+        .finish(identity.cluster)
+        .map_err(|error| error.to_string())?;
+    Ok(metadata)
 }

@@ -146,6 +146,9 @@ impl Shard {
     /// The place that the batch gets or has already. Nothing has changed yet.
     fn check(&self, partition: &Partition, attempt: &Attempt) -> Result<Checked, AppendRefusal> {
         let (leader, topic) = (partition.role.leader()?, &partition.topic);
+        if attempt.request.epoch.is_some_and(|epoch| epoch != leader.epoch()) {
+            return Err(AppendRefusal::NotLeader);
+        }
         if attempt.request.acks == Acks::Quorum {
             let replicas = leader.check_replicas(topic.insync_replicas_min);
             replicas.map_err(AppendRefusal::Leader)?;

@@ -9,7 +9,7 @@ use planted::{Bug, planted};
 use platform::counters::Counter;
 use platform::slices::Slices;
 use protocol::Leader;
-use record::{Offset, PartitionId, whole_ms};
+use record::{Epoch, Offset, PartitionId, whole_ms};
 use storage::AgeLimit;
 
 use super::append::AppendRefusal;
@@ -60,6 +60,14 @@ pub struct Outlived {
     pub config: &'static str,
 }
 
+/// Who trims a log.
+#[derive(Debug, Clone, Copy)]
+enum Trimmer {
+    Anybody,
+    /// Whoever alone writes it, in this epoch.
+    Writer(Epoch),
+}
+
 impl Shard {
     /// Gives up the records before `first_kept`; durable on return.
     ///
@@ -67,12 +75,35 @@ impl Shard {
     /// `Trim` if the offset is outside of the partition, `OnlyCompacted` if the topic is never trimmed; `JournalFull`, when nothing has
     /// changed and it may be tried again; `FlushFailed`, when the next start decides.
     pub async fn trim(&self, id: PartitionId, first_kept: Offset) -> Result<Trimmed, AppendRefusal> {
+        self.trim_as(id, first_kept, Trimmer::Anybody).await
+    }
+
+    /// The same of a partition that the node itself keeps, by whoever writes all of its log, in the epoch that it has written in: what goes may
+    /// be compacted, since what counts stands behind it.
+    ///
+    /// # Errors
+    /// As of [`Shard::trim`]; `NotLeader` also in another epoch.
+    pub async fn trim_own(
+        &self,
+        id: PartitionId,
+        first_kept: Offset,
+        epoch: Epoch,
+    ) -> Result<Trimmed, AppendRefusal> {
+        self.trim_as(id, first_kept, Trimmer::Writer(epoch)).await
+    }
+
+    async fn trim_as(
+        &self,
+        id: PartitionId,
+        first_kept: Offset,
+        trimmer: Trimmer,
+    ) -> Result<Trimmed, AppendRefusal> {
         // Before the leader is asked: it is sealed then, and would say no more than that.
         if let Some(reason) = self.store.borrow().dead() {
             return Err(AppendRefusal::JournalDead(reason.to_string()));
         }
         let bytes_before = self.partition_bytes(id).unwrap_or(0);
-        let (trimmed, frame) = self.stage_trim(id, first_kept)?;
+        let (trimmed, frame) = self.stage_trim(id, first_kept, trimmer)?;
         self.flushing.want();
         if !planted(Bug::TrimAnsweredEarly) {
             self.until_flushed(frame + 1).await?;
@@ -86,11 +117,20 @@ impl Shard {
     }
 
     /// The store first: where the journal has no room, the leader must not have moved.
-    fn stage_trim(&self, id: PartitionId, first_kept: Offset) -> Result<(Trimmed, u64), AppendRefusal> {
+    fn stage_trim(
+        &self,
+        id: PartitionId,
+        first_kept: Offset,
+        trimmer: Trimmer,
+    ) -> Result<(Trimmed, u64), AppendRefusal> {
         let mut partitions = self.partitions.borrow_mut();
         let partition = partitions.get_mut(&id).ok_or_else(|| self.absence(id))?;
         let leader = partition.role.leader()?;
-        let may_go = partition.is_abandoned && first_kept == leader.tail();
+        let may_go = match trimmer {
+            Trimmer::Anybody => partition.is_abandoned && first_kept == leader.tail(),
+            Trimmer::Writer(epoch) if epoch != leader.epoch() => return Err(AppendRefusal::NotLeader),
+            Trimmer::Writer(_) => true,
+        };
         if partition.topic.is_only_compacted() && !may_go {
             return Err(AppendRefusal::OnlyCompacted);
         }

@@ -54,8 +54,8 @@ pub enum StoreError {
     },
 }
 
-const LOG: &str = "log";
-const SNAPSHOT: &str = "snapshot";
+pub(super) const LOG: &str = "log";
+pub(super) const SNAPSHOT: &str = "snapshot";
 
 /// Says whether a directory has a node's part of a group.
 ///

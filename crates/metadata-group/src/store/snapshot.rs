@@ -116,7 +116,7 @@ pub(super) fn settle(place: &Place) -> Result<Option<Snapshot>, StoreError> {
 }
 
 /// Reads the file; `None` if there is none.
-fn read(place: &Place) -> Result<Option<Snapshot>, StoreError> {
+pub(super) fn read(place: &Place) -> Result<Option<Snapshot>, StoreError> {
     let path = place.path.as_path();
     let bytes_max = HEADER_BYTES as u64 + META_BYTES_MAX + SNAPSHOT_BYTES_MAX;
     let content = match place.disk.read_whole(path, bytes_max as usize) {

@@ -14,7 +14,7 @@ use super::broker_config::{BrokerConfig, KnownBrokerConfig};
 use super::topic_config::{
     self, ConfigChange, ConfigEntry, ConfigError, ConfigKind, ConfigSource, KNOWN, KnownConfig,
 };
-use super::{ApplyError, Command, Metadata, PlanError, Plans, TopicConfig, TopicSettings};
+use super::{ApplyError, Command, Metadata, PlanError, Plans, TopicConfig, TopicSettings, is_internal};
 use crate::leader::NodeId;
 
 /// A value that a config has somewhere, in force or hidden by another.
@@ -198,7 +198,10 @@ impl Metadata {
             return Ok(());
         };
         let replicas = topic.partitions.first().map_or(1, |first| first.replicas.len());
-        if replicas == 1 || !changes.iter().any(|change| &*change.name == "cleanup.policy") {
+        if replicas == 1
+            || is_internal(&topic.name)
+            || !changes.iter().any(|change| &*change.name == "cleanup.policy")
+        {
             return Ok(());
         }
         let mut config = topic.config.clone();

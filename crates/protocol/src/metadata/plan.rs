@@ -8,7 +8,7 @@ use record::{Epoch, PartitionId, TopicId};
 use thiserror::Error;
 
 use super::topic_config::ConfigChange;
-use super::{ApplyError, COMMAND_BYTES_MAX, Command, Home, Metadata, Plans, ReplicaSet};
+use super::{ApplyError, COMMAND_BYTES_MAX, Command, Home, Metadata, Plans, ReplicaSet, is_internal};
 use crate::leader::NodeId;
 use crate::producers::ProducerId;
 
@@ -174,7 +174,8 @@ impl Metadata {
         if got > max {
             return Err(PlanError::ReplicasMax { got, max });
         }
-        if got > 1 && self.is_compacted(&wanted.config) {
+        // The node itself keeps its own topics short, by what they hold.
+        if got > 1 && self.is_compacted(&wanted.config) && !is_internal(&wanted.name) {
             return Err(PlanError::CompactedReplicas { got });
         }
         let (id, name) = (wanted.id, Arc::clone(&wanted.name));

@@ -15,8 +15,7 @@ use kafka_wire::{
 };
 use platform::slices::Slices;
 use protocol::metadata::{
-    ConfigEdit, ConfigOperation, ConfigTarget, ConfigWish, KnownBrokerConfig, Metadata, Plans, Topic,
-    is_internal,
+    ConfigEdit, ConfigOperation, ConfigTarget, ConfigWish, KnownBrokerConfig, Metadata, Plans, is_internal,
 };
 
 use super::Envelope;
@@ -27,7 +26,7 @@ use crate::budget::SharedRoom;
 use crate::caller::Caller;
 use crate::config::{key_of, name_while_running};
 use crate::core::Core;
-use crate::groups::fixed_config;
+use crate::groups::FIXED_CONFIG;
 use crate::long::{Long, beside};
 
 /// The time that a change may take to be committed: neither request says how long its client waits.
@@ -267,10 +266,7 @@ fn aim(
     let target = target(core, resource_type, name)?;
     let wish = wish?;
     match target {
-        ConfigTarget::Topic(id) if is_internal(name) => {
-            let topic = core.with_metadata(|metadata| metadata.topic(id).is_some_and(Topic::is_replicated));
-            Ok((target, keep_fixed(wish, &fixed_config(topic))?))
-        }
+        ConfigTarget::Topic(_) if is_internal(name) => Ok((target, keep_fixed(wish)?)),
         ConfigTarget::Topic(_) => Ok((target, wish)),
         ConfigTarget::Broker(_) | ConfigTarget::AllBrokers => {
             check_changeable(&wish)?;
@@ -283,33 +279,29 @@ fn aim(
 ///
 /// # Errors
 /// The topic would lose groups, or refuse their changes.
-fn keep_fixed(wish: ConfigWish, fixed: &[(&str, &str)]) -> Result<ConfigWish, Refusal> {
+fn keep_fixed(wish: ConfigWish) -> Result<ConfigWish, Refusal> {
     match wish {
         ConfigWish::Edit(edits) => {
             for edit in &edits {
                 let sets = edit.operation == ConfigOperation::Set;
-                check_fixed(&edit.name, sets.then_some(&*edit.value), fixed)?;
+                check_fixed(&edit.name, sets.then_some(&*edit.value))?;
             }
             Ok(ConfigWish::Edit(edits))
         }
         ConfigWish::Replace(mut values) => {
             for (name, value) in &values {
-                check_fixed(name, Some(&**value), fixed)?;
+                check_fixed(name, Some(&**value))?;
             }
             // A config that is not named is given up.
-            values.retain(|(name, _)| fixed_value(name, fixed).is_none());
-            values.extend(
-                fixed
-                    .iter()
-                    .map(|(name, value)| (Arc::from(*name), Arc::from(*value))),
-            );
+            values.retain(|(name, _)| fixed_value(name).is_none());
+            values.extend(FIXED_CONFIG.map(|(name, value)| (Arc::from(name), Arc::from(value))));
             Ok(ConfigWish::Replace(values))
         }
     }
 }
 
-fn check_fixed(name: &str, wanted: Option<&str>, fixed: &[(&str, &str)]) -> Result<(), Refusal> {
-    match fixed_value(name, fixed) {
+fn check_fixed(name: &str, wanted: Option<&str>) -> Result<(), Refusal> {
+    match fixed_value(name) {
         Some(fixed) if wanted.map(str::trim) != Some(fixed) => {
             let message = format!("{name} is {fixed} for a topic that the node keeps for itself");
             Err(Refusal::new(ErrorCode::InvalidConfig, message))
@@ -318,9 +310,9 @@ fn check_fixed(name: &str, wanted: Option<&str>, fixed: &[(&str, &str)]) -> Resu
     }
 }
 
-fn fixed_value<'a>(name: &str, fixed: &[(&str, &'a str)]) -> Option<&'a str> {
-    let mut fixed = fixed.iter();
-    fixed.find(|(fixed, _)| *fixed == name).map(|(_, value)| *value)
+fn fixed_value(name: &str) -> Option<&'static str> {
+    let mut fixed = FIXED_CONFIG.into_iter();
+    fixed.find(|(fixed, _)| *fixed == name).map(|(_, value)| value)
 }
 
 /// Tells what only a restart can change from what there is not.

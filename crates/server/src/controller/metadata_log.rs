@@ -25,7 +25,7 @@ use protocol::leader::NodeId;
 use protocol::metadata::{
     Command, Effect, GroupImage, Metadata, PlanError, Process, Proposal, image_entries,
 };
-use protocol::peer::{Hello, Message};
+use protocol::peer::Message;
 use record::{ClusterId, DirectoryId, Offset};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{sleep, timeout};
@@ -85,6 +85,7 @@ pub(crate) struct MetadataLog {
 struct Applied {
     image: RefCell<GroupImage>,
     next: Cell<Offset>,
+    process: Process,
     news: mpsc::UnboundedSender<News>,
 }
 
@@ -92,8 +93,8 @@ struct Applied {
 enum News {
     /// Commands that were committed, up to this offset.
     Commands(Offset, Proposal, Outcomes),
-    /// The image in the place of all before.
-    Image(Offset, Box<Metadata>),
+    /// The image in the place of all before, and the number of this process's last proposal that is in it.
+    Image(Offset, Box<Metadata>, u64),
 }
 
 impl Applied {
@@ -102,6 +103,11 @@ impl Applied {
         self.next.set(next);
         // Nobody listens while the node stops.
         let _ = self.news.send(news(next));
+    }
+
+    fn image(&self, next: Offset) -> News {
+        let number = self.image.borrow().last_number(&self.process);
+        News::Image(next, self.whole(), number)
     }
 
     fn whole(&self) -> Box<Metadata> {
@@ -122,7 +128,7 @@ impl Image for Applier {
         })?;
         match effect {
             Effect::Nothing => self.0.next.set(Offset(entry.id.offset.0 + 1)),
-            Effect::Image => self.0.tell(entry.id, |next| News::Image(next, self.0.whole())),
+            Effect::Image => self.0.tell(entry.id, |next| self.0.image(next)),
             Effect::Commands(proposal, outcomes) => {
                 self.0
                     .tell(entry.id, |next| News::Commands(next, proposal, outcomes));
@@ -139,7 +145,7 @@ impl Image for Applier {
         let installed = self.0.image.borrow_mut().install(&snapshot);
         installed
             .map_err(|error| Unusable(format!("a snapshot cannot be read: {error}; upgrade this node")))?;
-        self.0.tell(last, |next| News::Image(next, self.0.whole()));
+        self.0.tell(last, |next| self.0.image(next));
         Ok(())
     }
 }
@@ -160,20 +166,22 @@ impl MetadataLog {
     pub(crate) fn new(facts: &NodeFacts) -> MetadataLog {
         let (news, arrivals) = mpsc::unbounded_channel();
         let image = Metadata::new(facts.config.topics.defaults.clone()).of_node(facts.node);
+        let process = Process {
+            node: facts.node,
+            start: facts.incarnation,
+            nonce: u64::from_le_bytes(facts.random.bytes()),
+        };
         MetadataLog {
             group: OnceCell::new(),
             applied: Rc::new(Applied {
                 image: RefCell::new(GroupImage::new(image)),
                 next: Cell::new(Offset::ZERO),
+                process,
                 news,
             }),
             news: RefCell::new(Some(arrivals)),
             image_offset: watch::Sender::new(None),
-            process: Process {
-                node: facts.node,
-                start: facts.incarnation,
-                nonce: u64::from_le_bytes(facts.random.bytes()),
-            },
+            process,
             last_number: Cell::new(0),
             waiting: RefCell::default(),
             has_proposed: Cell::new(false),
@@ -413,14 +421,12 @@ impl Core {
     async fn take_news(&self, news: News) -> Result<(), String> {
         let log = self.own_metadata_log();
         let next = match news {
-            News::Image(next, image) => {
+            News::Image(next, image, counted) => {
                 check_cluster(&image, self.facts.cluster)?;
                 self.check_own_start(image.home(self.facts.node).map_or(0, |home| home.start))?;
                 self.install_everywhere(*image).await?;
                 // What became of those that came by it is not told.
-                log.waiting
-                    .borrow_mut()
-                    .retain(|number, _| !log.has_counted(*number));
+                log.waiting.borrow_mut().retain(|number, _| *number > counted);
                 next
             }
             News::Commands(next, proposal, outcomes) => {
@@ -556,15 +562,15 @@ impl Core {
 
     /// Takes note of the image that another node says it has. A node that alone has a vote has written everything that anybody has: if it has
     /// less, its directory is an older copy.
-    pub(crate) fn compare_images(&self, hello: &Hello) {
+    pub(crate) fn compare_images(&self, node: NodeId, has: Offset) {
         let Some(status) = self.metadata_log.as_ref().and_then(MetadataLog::status) else {
             return;
         };
         let own = member(self.facts.node, self.facts.directory);
         let end = status.last.map_or(0, |last| last.0 + 1);
-        if status.is_leader && status.voters == BTreeSet::from([own]) && hello.image_offset.0 > end {
+        if status.is_leader && status.voters == BTreeSet::from([own]) && has.0 > end {
             tracing::error!(
-                node = hello.node.0, has = %hello.image_offset, end,
+                node = node.0, %has, end,
                 "another node has more of the metadata than this one, which wrote all of it: this directory is an older copy, and this node ends; have an \
                  empty directory join as another node"
             );

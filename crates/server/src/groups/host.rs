@@ -55,9 +55,10 @@ pub(super) struct GroupHost {
     gathering: RefCell<Gathering>,
     /// Batches whose outcome is not known yet.
     under_way: Cell<usize>,
-    appending: mpsc::UnboundedSender<Appending>,
+    /// `None` once it is closed.
+    appending: RefCell<Option<mpsc::UnboundedSender<Appending>>>,
     /// Changes that are planned beside the core, one after the other.
-    planning: mpsc::UnboundedSender<Box<Planning>>,
+    planning: RefCell<Option<mpsc::UnboundedSender<Box<Planning>>>>,
     /// When the clock will wake the coordinator.
     wakes_at: Cell<Option<Duration>>,
     /// The clock is to look again.
@@ -96,8 +97,8 @@ impl GroupHost {
             next_ticket: Cell::new(0),
             gathering: RefCell::new(Gathering::new()),
             under_way: Cell::new(0),
-            appending,
-            planning,
+            appending: RefCell::new(Some(appending)),
+            planning: RefCell::new(Some(planning)),
             wakes_at: Cell::new(None),
             look_again: Notify::new(),
             closed: Cell::new(false),
@@ -114,9 +115,16 @@ impl GroupHost {
     async fn load(self: Rc<Self>) {
         let mut take = |record: &Record| self.replay(record);
         match self.shard.replay(self.partition, &mut take).await {
+            // What was read is of its epoch only if that is not over.
+            Ok(()) if self.is_over() => self.close(),
             Ok(()) => {
                 let now = self.tell_time();
                 self.coordinator.borrow_mut().handle_loaded(now);
+                if let Some(rewriting) = &self.rewriting {
+                    rewriting
+                        .borrow_mut()
+                        .handle_loaded(self.coordinator.borrow().held_bytes());
+                }
                 self.write_anew();
                 self.act();
             }
@@ -182,6 +190,9 @@ impl GroupHost {
     pub(super) fn close(&self) {
         self.closed.set(true);
         self.waiting.take();
+        // Its tasks end, and it with them.
+        self.appending.take();
+        self.planning.take();
         self.look_again.notify_one();
     }
 
@@ -231,8 +242,12 @@ impl GroupHost {
             let action = self.coordinator.borrow_mut().next_action();
             match action {
                 None => break,
-                // The other end lives as long as this host does.
-                Some(Action::Plan(planning)) => drop(self.planning.send(planning)),
+                Some(Action::Plan(planning)) => {
+                    if let Some(to_plan) = &*self.planning.borrow() {
+                        // The other end lives as long as this host does.
+                        let _ = to_plan.send(planning);
+                    }
+                }
                 Some(Action::Answer { ticket, answer }) => {
                     let waiting = self.waiting.borrow_mut().remove(&ticket);
                     if let Some(waiting) = waiting {
@@ -276,10 +291,13 @@ impl GroupHost {
             rewriting.borrow_mut().grow(batch.len());
         }
         let (request, outcome) = AppendRequest::new(self.partition, batch, acks);
+        let request = request.in_epoch(self.epoch);
         self.under_way.set(self.under_way.get() + 1);
         self.shard.append(request);
-        // The other end lives as long as this host does.
-        let _ = self.appending.send(Appending { ids, outcome });
+        if let Some(appending) = &*self.appending.borrow() {
+            // The other end lives as long as this host does.
+            let _ = appending.send(Appending { ids, outcome });
+        }
     }
 
     /// Has changes planned beside the core.
@@ -335,9 +353,12 @@ impl GroupHost {
 
     /// Writes a part of the log anew, if it has grown and nothing is on its way into it.
     fn write_anew(&self) {
-        let Some(rewriting) = self.rewriting.as_ref().filter(|_| self.under_way.get() == 0) else {
+        let Some(rewriting) = self.rewriting.as_ref() else {
             return;
         };
+        if self.under_way.get() > 0 || self.closed.get() || self.is_over() {
+            return;
+        }
         let now_ms = self.shard.clock.wall_ms();
         let batches = rewriting
             .borrow_mut()
@@ -358,8 +379,11 @@ impl GroupHost {
             return;
         };
         let (shard, partition) = (self.shard.clone(), self.partition);
+        let epoch = self
+            .epoch
+            .expect("only a log that others have, too, is written anew");
         platform::turns::spawn_own(async move {
-            match shard.trim(partition, first_kept).await {
+            match shard.trim_own(partition, first_kept, epoch).await {
                 Ok(_) => tracing::debug!(%partition, %first_kept, "a log of groups was written anew"),
                 Err(refusal) => {
                     tracing::debug!(%partition, %refusal, "a log of groups was not trimmed; it is tried again later")

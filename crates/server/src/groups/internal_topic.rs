@@ -8,8 +8,8 @@ use std::borrow::Cow;
 use protocol::metadata::{ConfigChange, Metadata, Topic, TopicConfig, TopicSettings, is_internal};
 
 /// The last record of each key, durable before anybody acts by it, and no change of a group refused or waiting for a codec. A
-/// group's record grows with its members. Where several nodes hold the topic, it is not compacted: see [`REPLICATED`].
-const FIXED_CONFIG: [(&str, &str); 7] = [
+/// group's record grows with its members. Where several nodes hold it, the coordinator keeps the last record of each key itself (`rewriting`).
+pub(crate) const FIXED_CONFIG: [(&str, &str); 7] = [
     ("cleanup.policy", "compact"),
     ("compression.type", "producer"),
     ("max.message.bytes", "16777216"),
@@ -22,27 +22,9 @@ const FIXED_CONFIG: [(&str, &str); 7] = [
 /// compacted, and a start reads all of what is not. 16 MiB are some 200,000 commits.
 const SEGMENT_CONFIG: (&str, &str) = ("segment.bytes", "16777216");
 
-/// What is fixed otherwise where several nodes hold the topic: a compacted log has gaps, which no replica can be sent. The coordinator writes
-/// all that counts anew instead, and trims away what was before (`rewriting`).
-const REPLICATED: [(&str, &str); 3] = [
-    ("cleanup.policy", "delete"),
-    ("retention.bytes", "-1"),
-    ("retention.ms", "-1"),
-];
-
-/// What nobody can change of the topic.
-pub(crate) fn fixed_config(is_replicated: bool) -> Vec<(&'static str, &'static str)> {
-    let replicated = REPLICATED.into_iter().filter(|_| is_replicated);
-    let is_fixed_otherwise = |name: &str| is_replicated && REPLICATED.iter().any(|(other, _)| *other == name);
-    let always = FIXED_CONFIG
-        .into_iter()
-        .filter(|(name, _)| !is_fixed_otherwise(name));
-    always.chain(replicated).collect()
-}
-
 /// The configs that the topic is made with.
-pub(super) fn first_config(is_replicated: bool) -> Vec<ConfigChange> {
-    as_changes(fixed_config(is_replicated).into_iter().chain([SEGMENT_CONFIG]))
+pub(super) fn first_config() -> Vec<ConfigChange> {
+    as_changes(FIXED_CONFIG.into_iter().chain([SEGMENT_CONFIG]))
 }
 
 /// A topic's own configs as they go.
@@ -52,7 +34,7 @@ pub(crate) fn own_config(topic: &Topic) -> Cow<'_, TopicConfig> {
     }
     let mut config = topic.config.clone();
     config
-        .change(&as_changes(fixed_config(topic.is_replicated())))
+        .change(&as_changes(FIXED_CONFIG))
         .expect("what is fixed is valid");
     Cow::Owned(config)
 }

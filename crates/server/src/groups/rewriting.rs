@@ -6,11 +6,11 @@
 
 use bytes::Bytes;
 use protocol::groups::{Coordinator, Name, StoredRecord};
-use record::{BatchBuilder, Compression, Offset};
+use record::{BatchBuilder, Compression, Offset, RECORD_OVERHEAD_BYTES_MAX};
 
 /// Bytes of records in a part, but for those of its last group.
 const PART_BYTES: usize = 256 << 10;
-/// A batch is closed beyond this size.
+/// A batch has so many bytes at most, but for a single record that is longer.
 const BATCH_BYTES: usize = 512 << 10;
 
 /// The growth of a log, and how far it is written anew.
@@ -55,6 +55,12 @@ impl Rewriting {
         self.grown_bytes += bytes;
     }
 
+    /// The log was read: what counts in it is about so much. Only what it has beyond that is to go.
+    pub(super) fn handle_loaded(&mut self, held_bytes: usize) {
+        self.image_bytes = held_bytes;
+        self.grown_bytes = self.grown_bytes.saturating_sub(held_bytes);
+    }
+
     /// The batches of the next part, if one is to be written: to be appended at once, in order. Nothing else may be on its way into the log.
     pub(super) fn next_part(&mut self, coordinator: &Coordinator, now_ms: i64) -> Vec<Bytes> {
         if matches!(self.state, State::Idle) {
@@ -73,7 +79,7 @@ impl Rewriting {
             return Vec::new();
         };
         let (records, after) = coordinator.image_from(&from, PART_BYTES);
-        if records.is_empty() {
+        if records.is_empty() && going.first.is_none() {
             // Nothing counts: there is no place from which the log could go on.
             self.give_up();
             return Vec::new();
@@ -114,9 +120,15 @@ fn batches_of(records: &[StoredRecord], now_ms: i64) -> Vec<Bytes> {
     let mut records = records.iter().peekable();
     while let Some(record) = records.next() {
         batch.append(now_ms, Some(&record.key), record.value.as_deref(), &[]);
-        if batch.length_bytes() >= BATCH_BYTES || records.peek().is_none() {
+        let with_next = |next: &&StoredRecord| batch.length_bytes() + bytes_of(next) > BATCH_BYTES;
+        // A long record is alone in its batch, as it was when it was a change.
+        if records.peek().is_none_or(with_next) {
             batches.push(batch.build());
         }
     }
     batches
+}
+
+fn bytes_of(record: &StoredRecord) -> usize {
+    RECORD_OVERHEAD_BYTES_MAX + record.key.len() + record.value.as_ref().map_or(0, Bytes::len)
 }

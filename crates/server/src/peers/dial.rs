@@ -295,11 +295,23 @@ async fn greet(core: &Rc<Core>, addresses: &[SocketAddr], purpose: Purpose) -> R
 /// Connects to the first of these addresses where somebody listens.
 pub(super) async fn connect(net: &Arc<dyn Net>, addresses: &[SocketAddr]) -> io::Result<Stream> {
     let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    let mut all_refuse = true;
     for address in addresses {
-        match net.connect(*address).await {
-            Ok(stream) => return Ok(stream),
-            Err(error) => last = error,
+        match timeout(GREETING, net.connect(*address)).await {
+            Ok(Ok(stream)) => return Ok(stream),
+            Ok(Err(error)) => {
+                all_refuse &= error.kind() == io::ErrorKind::ConnectionRefused;
+                last = error;
+            }
+            Err(_) => {
+                all_refuse = false;
+                last = io::ErrorKind::TimedOut.into();
+            }
         }
     }
-    Err(last)
+    // That nobody listens is certain only where each of them says so.
+    match last.kind() {
+        io::ErrorKind::ConnectionRefused if !all_refuse => Err(io::ErrorKind::HostUnreachable.into()),
+        _ => Err(last),
+    }
 }

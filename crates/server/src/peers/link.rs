@@ -130,7 +130,7 @@ pub(super) async fn converse(core: &Rc<Core>, conversation: Conversation) -> End
     };
     let (input, output) = stream.split();
     if purpose == Purpose::Metadata {
-        core.compare_images(&peer);
+        core.compare_images(node, peer.image_offset);
         if peer.image_offset == Offset::ZERO {
             // It may know nobody else.
             core.tell_peers(node);
@@ -206,7 +206,10 @@ impl Reader<'_> {
 
     fn hand_on(&self, message: Message) -> Result<(), Ended> {
         match (message, self.purpose) {
-            (Message::Heartbeat(_), _) => {}
+            (Message::Heartbeat(heartbeat), Purpose::Metadata) => {
+                self.core.compare_images(self.peer.node, heartbeat.image_offset);
+            }
+            (Message::Heartbeat(_), Purpose::Shard(_)) => {}
             (Message::Refused(refused), _) => return Err(Ended::Refused(refused)),
             (Message::Group(message), Purpose::Metadata) => {
                 let (node, directory) = (self.peer.node, self.peer.directory);

@@ -54,6 +54,8 @@ pub(crate) async fn let_peers_in(core: Rc<Core>, listener: Listener) {
                     match greeted {
                         Ok(Some(conversation)) => hand_over(&core, conversation),
                         Ok(None) => {}
+                        // Somebody looks whether this node is there.
+                        Err(Ended::Closed) => {}
                         Err(error) => {
                             tracing::warn!(%address, %error, "a connection of another node was closed");
                         }

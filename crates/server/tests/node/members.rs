@@ -4,14 +4,18 @@ use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
+use std::sync::Arc;
 
+use kafka_wire::delete_records::{DeleteRecordsPartition, DeleteRecordsTopic};
 use kafka_wire::offset_fetch::OffsetFetchRequestTopic;
 use kafka_wire::{
-    CreateTopicsRequest, DeleteTopicsRequest, DescribeQuorumRequest, ErrorCode, FindCoordinatorRequest,
-    MetadataRequest, MetadataResponse, OffsetCommitResponse, OffsetFetchRequest,
+    CreateTopicsRequest, DeleteRecordsRequest, DeleteTopicsRequest, DescribeQuorumRequest, ErrorCode,
+    FindCoordinatorRequest, MetadataRequest, MetadataResponse, OffsetCommitResponse, OffsetFetchRequest,
 };
-use record::TopicId;
-use server::{Node, StartError};
+use platform::disk::{Disk, RealDisk};
+use record::{PartitionId, TopicId};
+use server::{MetadataAtRest, Node, StartError, TopicNames};
+use storage::NodeIdentity;
 
 use crate::producers;
 use crate::support::groups::{commit_request, patiently};
@@ -520,6 +524,26 @@ fn groups_survive_the_loss_of_their_coordinator() {
         nodes[place] = Some(back);
         assert_eq!(committed_at_coordinator(&mut wires), offset);
     }
+    for wire in wires.values_mut() {
+        let deletion = DeleteRecordsRequest {
+            topics: vec![DeleteRecordsTopic {
+                name: "__consumer_offsets".into(),
+                partitions: [0, 1]
+                    .map(|partition_index| DeleteRecordsPartition {
+                        partition_index,
+                        offset: -1,
+                    })
+                    .to_vec(),
+            }],
+            timeout_ms: 5_000,
+        };
+        let answer = wire.call(2, &deletion);
+        let codes = answer.topics.iter().flat_map(|topic| &topic.partitions);
+        assert!(
+            codes.map(|partition| partition.error_code).all(|code| code != 0),
+            "groups are not deleted so"
+        );
+    }
     let starts = wires.values_mut().flat_map(|wire| {
         let fetched = [0, 1].map(|index| wire.fetch("__consumer_offsets", index, offset));
         fetched.map(|partition| partition.log_start_offset)
@@ -562,6 +586,34 @@ fn a_copy_of_the_first_node_is_refused_and_ends_nobody() {
         let topic = format!("made-{place}");
         eventually("both go on", || created(wire, &topic, 2) == 0);
     }
+}
+
+/// A directory at rest: topics have names there, and damage is found.
+#[test]
+fn what_a_member_keeps_of_the_metadata_is_read_at_rest() {
+    let (_founder, peers) = founder();
+    let mut other = joined(&peers);
+    let mut wire = other.connect();
+    assert_eq!(created(&mut wire, "orders", 1), 0);
+    let id = metadata(&mut wire).topics.remove(0).topic_id;
+    other.stop();
+    let disk: Arc<dyn Disk> = Arc::new(RealDisk::open_to_read(other.directory()).expect("it is there"));
+    let identity = NodeIdentity::read(&*disk).expect("it is a node's");
+    let names = TopicNames::read(&disk, &identity).expect("it is sound");
+    assert_eq!(names.topic(PartitionId { topic: id, index: 0 }), Some("orders"));
+    let found = MetadataAtRest::read(&disk, &identity).expect("it is sound");
+    assert!(found.is_some_and(|found| found.entries > 0));
+    let log = other.directory().join("metadata/log");
+    let mut bytes = std::fs::read(&log).expect("it is there");
+    // In the body of a frame that others follow.
+    let mut frames = (0..bytes.len() - 4).filter(|at| &bytes[*at..*at + 4] == b"RWMF");
+    let second = frames.nth(1).expect("something was written");
+    bytes[second + 33] ^= 1;
+    std::fs::write(&log, bytes).expect("there is room");
+    let damaged = MetadataAtRest::read(&disk, &identity)
+        .expect_err("a bit has turned")
+        .to_string();
+    assert!(damaged.contains("metadata/log is damaged"), "{damaged}");
 }
 
 /// A directory without what it has promised to others is nobody's.

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use protocol::leader::{AppendError, TrimError};
-use record::{BatchError, Offset, PartitionId, RecompressError};
+use record::{BatchError, Epoch, Offset, PartitionId, RecompressError};
 use storage::{BatchBytes, Reserve, StageError};
 use tokio::sync::oneshot;
 
@@ -33,6 +33,8 @@ pub struct AppendRequest {
     pub(crate) allowance: Option<Allowance>,
     /// The part of the journal's reserve that it may use.
     pub(crate) reserve: Reserve,
+    /// The epoch in which it is to be appended, or not at all; `None` for any.
+    pub(crate) epoch: Option<Epoch>,
     /// It waits where the journal has no room, instead of being refused.
     pub(crate) waits: bool,
     pub(crate) reply: oneshot::Sender<Result<AppendOutcome, AppendRefusal>>,
@@ -57,10 +59,18 @@ impl AppendRequest {
             from: None,
             allowance: None,
             reserve: Reserve::Keep,
+            epoch: None,
             waits: true,
             reply,
         };
         (request, answer)
+    }
+
+    /// The same in one epoch, of whoever leads in it: in another one it is refused (`NotLeader`).
+    #[must_use]
+    pub fn in_epoch(mut self, epoch: Option<Epoch>) -> AppendRequest {
+        self.epoch = epoch;
+        self
     }
 
     /// The partition that it goes to.
