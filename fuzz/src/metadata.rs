@@ -146,7 +146,14 @@ pub fn seeds() -> Vec<Vec<u8>> {
         let image = image(&metadata, Offset(place));
         record(IMAGE, &image[..image.len() - CHECKSUM_BYTES])
     };
-    seeds.push([&[5][..], &image_at(5), &record(VALUE, &start(NodeId(1), None).encode())].concat());
+    seeds.push(
+        [
+            &[5][..],
+            &image_at(5),
+            &record(VALUE, &start(NodeId(1), None).encode()),
+        ]
+        .concat(),
+    );
     whole.extend(image_at(commands.len() as i64));
     seeds.push(whole);
     seeds
