@@ -32,6 +32,8 @@ const HEARTBEAT: Duration = Duration::from_millis(100);
 const TOGETHER_BYTES_MAX: usize = 32 << 10;
 /// A message makes as much work as looking through so many bytes, besides its batches.
 const MESSAGE_WORK_BYTES: usize = 16 << 10;
+/// A byte of batches makes as much work as looking through so many.
+const WORK_OF_A_BYTE: usize = 8;
 /// Bytes of batches that may wait for room in a shard's journal.
 const DEFERRED_BYTES_MAX: usize = 16 << 20;
 /// A peer of which so long nothing is heard is taken for gone.
@@ -241,7 +243,8 @@ fn work_of(message: &Message) -> usize {
         } => batches.len(),
         _ => 0,
     };
-    MESSAGE_WORK_BYTES + batches
+    // Small batches, of which each is checked and numbered, take the most.
+    MESSAGE_WORK_BYTES + WORK_OF_A_BYTE * batches
 }
 
 /// A replica's message as its shard takes it.

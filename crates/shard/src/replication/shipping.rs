@@ -4,11 +4,13 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use platform::turns;
 use protocol::history::BatchFacts;
 use protocol::replica::Prompt;
 use record::{Offset, PartitionId};
 use storage::RETRY_AFTER;
+use tokio::task::yield_now;
 use tokio::time::sleep;
 
 use super::words::{Letter, Message, Word};
@@ -16,8 +18,10 @@ use crate::member::{AtHand, Shipment};
 use crate::role::Role;
 use crate::{ReadRefusal, Shard};
 
-/// Read at a time for a replica that lacks batches.
-const SHIPMENT_BYTES: usize = 1 << 20;
+/// Read at a time for a replica that lacks batches: some 1,500 of the smallest, whose number takes the time.
+const SHIPMENT_BYTES: usize = 256 << 10;
+/// A batch makes as much work as looking through so many bytes, besides its own.
+const BATCH_WORK_BYTES: usize = 2 << 10;
 
 impl Shard {
     pub(super) fn ship_later(&self, id: PartitionId, shipment: Shipment) {
@@ -39,6 +43,9 @@ impl Shard {
             };
             if self.until_flushed(before).await.is_err() {
                 return;
+            }
+            if turns::is_spent() {
+                yield_now().await;
             }
             if let Err(error) = self.ship(id, &shipment).await {
                 tracing::warn!(partition = %id, to = shipment.to.0, %error, "a replica could not be sent what it lacks");
@@ -68,6 +75,7 @@ impl Shard {
             .iter()
             .flat_map(|bytes| record::batches(bytes).map_while(Result::ok));
         let batches: Vec<_> = batches.map(|(header, _)| BatchFacts::of(&header)).collect();
+        turns::spend(bytes.iter().map(Bytes::len).sum::<usize>() + batches.len() * BATCH_WORK_BYTES);
         let end = batches.last().map_or(first, BatchFacts::next_offset);
         if !batches.is_empty() {
             let prompt = Prompt::Append {
