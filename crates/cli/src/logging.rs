@@ -21,7 +21,7 @@ pub(crate) fn start(settings: &LogSettings) {
 }
 
 /// The library behind the metadata group warns of each message that is not answered in time: what there is to know of that, the node says
-/// itself. Whoever looks closer hears it.
+/// itself. At the levels for a closer look it is heard.
 fn filter(level: LogLevel) -> EnvFilter {
     EnvFilter::new(match level {
         LogLevel::Error => "error",

@@ -224,7 +224,7 @@ impl Metadata {
         started.unwrap_or_else(|| self.joined.get(&node))
     }
 
-    /// What is known of all nodes, whether or not they have started yet.
+    /// The homes of all nodes, of those that have not started yet too.
     pub fn homes(&self) -> impl Iterator<Item = (NodeId, &Home)> + '_ {
         let started = self.nodes.iter();
         let started = started.filter_map(|(id, node)| Some((*id, node.home.as_ref()?)));

@@ -36,7 +36,7 @@ use crate::mailbox::Stopping;
 
 pub(crate) use members::keep_members;
 pub(crate) use metadata_log::{CommitError, MetadataLog};
-pub(crate) use presence::Presence;
+use presence::Presence;
 pub(crate) use presence::{look_after, replace_leaders};
 
 /// A batch of the metadata partition is closed beyond this size.

@@ -174,6 +174,7 @@ fn plan_code(error: &PlanError) -> ErrorCode {
         | PlanError::ReplicasMax { .. }
         | PlanError::UnreachableNodes { .. } => ErrorCode::InvalidReplicationFactor,
         PlanError::CompactedReplicas { .. } => ErrorCode::InvalidConfig,
+        PlanError::LeaderChanged { .. } => ErrorCode::NotLeaderOrFollower,
         PlanError::ProducerIdsExhausted => ErrorCode::UnknownServerError,
     }
 }

@@ -10,7 +10,7 @@ use storage::{Doing, Fault, NodeIdentity};
 /// The version of the group's files that is read here.
 const VERSION: u32 = 1;
 
-/// What was found.
+/// The metadata, and its extent.
 #[derive(Debug)]
 pub struct MetadataAtRest {
     /// Bytes of the last snapshot; 0 without one.

@@ -2,7 +2,7 @@
 //!
 //! One with every other node for the metadata, on core 0. And one for each pair of shards with a partition in common, on the core that owns
 //! the shard (`replicas`). The node with the higher id dials (`dial`), the other one lets it in (`listen`); a node that does not know the
-//! others yet dials where it was told to. What comes is handed on (`link`); nothing here knows what a message means. A link never holds up the node: what a peer does not
+//! others yet dials where it was told to. Messages are handed on (`link`); nothing here knows their meaning. A link never holds up the node: what a peer does not
 //! take is bounded, and beyond that the connection is closed.
 
 mod dial;
@@ -127,7 +127,7 @@ impl Peers {
     }
 
     /// Says whether there is a connection for a purpose.
-    fn has(&self, purpose: Purpose, node: NodeId) -> bool {
+    pub(crate) fn has(&self, purpose: Purpose, node: NodeId) -> bool {
         self.links.borrow().contains_key(&(purpose, node))
     }
 

@@ -60,11 +60,11 @@ pub struct Outlived {
     pub config: &'static str,
 }
 
-/// Who trims a log.
+/// The one who trims a log.
 #[derive(Debug, Clone, Copy)]
 enum Trimmer {
     Anybody,
-    /// Whoever alone writes it, in this epoch.
+    /// The only writer of it, in this epoch.
     Writer(Epoch),
 }
 

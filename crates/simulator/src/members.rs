@@ -69,7 +69,7 @@ struct Shared {
     ends: Rc<Cell<bool>>,
     unfinished: Rc<Cell<u64>>,
     violation: Rc<RefCell<Option<String>>>,
-    /// What groups have committed.
+    /// Offsets that groups have committed.
     commits: Rc<RefCell<BTreeMap<String, commits::Commits>>>,
     /// Topics of one replica.
     lone: Rc<RefCell<BTreeSet<String>>>,

@@ -78,7 +78,7 @@ pub(super) fn cluster_of(address: &str) -> Result<String, ScrapeError> {
     })
 }
 
-/// What the node at `address` answers to a GET.
+/// The answer of the node at `address` to a GET.
 pub(crate) fn look(address: &str, path: &str) -> Result<String, ScrapeError> {
     let answer = ask(address, path).map_err(|source| ScrapeError::Unreachable {
         address: address.to_owned(),

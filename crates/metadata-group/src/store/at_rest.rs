@@ -1,4 +1,4 @@
-//! What a directory at rest has of a group. Reads only, and decides nothing: entries that are not committed are among those of the log.
+//! A node's part of a group, read from a directory at rest. Nothing is written or decided here: entries that are not committed are among those of the log.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -140,7 +140,7 @@ impl Entry {
     }
 }
 
-/// What an entry did.
+/// The effect of an entry.
 #[derive(Debug)]
 pub enum Effect {
     /// Nothing: it was one more part of an image, or a proposal that had come before.

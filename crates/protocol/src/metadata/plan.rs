@@ -110,6 +110,14 @@ pub enum PlanError {
         /// The count wished for.
         got: i32,
     },
+    /// Another node leads by now (Kafka: NOT_LEADER_OR_FOLLOWER).
+    #[error("{partition} is led by node {leader} by now")]
+    LeaderChanged {
+        /// The partition.
+        partition: PartitionId,
+        /// Its leader.
+        leader: NodeId,
+    },
     /// The command would be too large for the metadata's log (Kafka: POLICY_VIOLATION).
     #[error("the change takes {bytes} bytes of metadata, {bytes_max} are allowed; make it in parts")]
     TooLarge {
@@ -268,6 +276,25 @@ impl Metadata {
             epoch: Epoch(state.epoch.0 + 1),
             leader,
         })
+    }
+
+    /// The same where another node leads, if that does so still.
+    ///
+    /// # Errors
+    /// See [`PlanError`]; `LeaderChanged` if somebody was quicker.
+    pub fn plan_succession(
+        &self,
+        partition: PartitionId,
+        before: NodeId,
+        leader: NodeId,
+    ) -> Result<Command, PlanError> {
+        match self.partition(partition) {
+            Some(state) if state.leader != before => Err(PlanError::LeaderChanged {
+                partition,
+                leader: state.leader,
+            }),
+            _ => self.plan_epoch(partition, leader),
+        }
     }
 
     /// Checks what was planned, and counts it among the plans of its client.

@@ -1,48 +1,32 @@
-//! A member's part in the metadata group: what is committed there becomes the image here, and what this node's clients want changed is
-//! proposed to whichever node leads.
+//! A member's part in the metadata group: begun at the start (`start`); changes go into its log (`propose`), and from there to the cores (`follow`).
 //!
 //! The group's own image takes each entry at once ([`Applied`]); the cores' images follow one change after the other. A change is
 //! answered when the cores of the node that was asked have it. A node must never go on with an image that lacks an entry: it ends.
 
+mod follow;
+mod propose;
+mod start;
+
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
-use std::future::pending;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::future::join_all;
-use metadata_group::{
-    Entry, EntryId, Group, GroupIdentity, Image, Member, Parts, ProposeError, Settings, Status, Transport,
-    Unusable, Watch,
-};
-use platform::disk::Disk;
-use platform::turns;
-use platform::work::Work;
+use metadata_group::{Entry, EntryId, Group, Image, Member, Status, Transport, Unusable, Watch};
 use protocol::ApplyError;
 use protocol::leader::NodeId;
-use protocol::metadata::{
-    Command, Effect, GroupImage, Metadata, PlanError, Process, Proposal, image_entries,
-};
+use protocol::metadata::{Command, Effect, GroupImage, Metadata, Process, Proposal};
 use protocol::peer::Message;
-use record::{ClusterId, DirectoryId, Offset};
+use record::{DirectoryId, Offset};
 use tokio::sync::{mpsc, oneshot, watch};
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
-use super::{ChangeError, Changed};
-use crate::core::{Core, METADATA_PARTITION, NodeFacts};
+use crate::core::{Core, NodeFacts};
 use crate::peers::{Peers, Purpose};
 
-/// The longest that a node waits at its start for the metadata.
-const START: Duration = Duration::from_secs(60);
-/// The longest that a change waits until it is committed.
-const DECISION: Duration = Duration::from_secs(30);
-/// The longest that a change waits for somebody to propose it to.
-const NO_LEADER: Duration = Duration::from_secs(3);
-/// Between two tries to have an entry in the log, where one cannot have arrived, and where it may have.
+/// Between two proposals of an entry of which the first cannot have arrived.
 const REST: Duration = Duration::from_millis(50);
-const LONG_REST: Duration = Duration::from_secs(1);
 /// The longest that a node which stops waits for another one to lead the group in its place.
 const HAND_OVER: Duration = Duration::from_secs(1);
 
@@ -62,7 +46,7 @@ pub(crate) enum CommitError {
     Stopped(String),
 }
 
-/// What became of the commands of a proposal, one by one.
+/// The outcome of each command of a proposal, in order.
 type Outcomes = Vec<Result<(), ApplyError>>;
 
 /// The state of a member of the metadata group.
@@ -77,7 +61,7 @@ pub(crate) struct MetadataLog {
     waiting: RefCell<BTreeMap<u64, oneshot::Sender<Outcomes>>>,
     /// This start was proposed: it may stand in the log.
     has_proposed: Cell<bool>,
-    /// What another node has said to this one's being of the cluster.
+    /// The reason for which another node takes this one for a copy, if one does.
     refusal: watch::Sender<Option<String>>,
 }
 
@@ -89,7 +73,7 @@ struct Applied {
     news: mpsc::UnboundedSender<News>,
 }
 
-/// What the cores' images are to take, in order.
+/// Changes that the cores' images are to take, in order.
 enum News {
     /// Commands that were committed, up to this offset.
     Commands(Offset, Proposal, Outcomes),
@@ -204,7 +188,7 @@ impl MetadataLog {
         self.image_offset.subscribe()
     }
 
-    /// Whether this start was told to another node, or stands in this one's log.
+    /// Says whether this start was told to another node, or stands in this one's log.
     pub(crate) fn has_proposed(&self) -> bool {
         self.has_proposed.get()
     }
@@ -260,304 +244,12 @@ impl Core {
         self.metadata_log.as_ref().expect("core 0 of a member has it")
     }
 
-    /// On core 0: takes part in the group from now on.
-    ///
-    /// # Errors
-    /// What is kept of it cannot be used: a sentence for the operator.
-    pub(crate) async fn begin_group(&self, disk: Arc<dyn Disk>, work: Arc<dyn Work>) -> Result<(), String> {
-        let log = self.own_metadata_log();
-        let identity = GroupIdentity {
-            cluster: self.facts.cluster,
-            own: member(self.facts.node, self.facts.directory),
-        };
-        let parts = Parts {
-            disk,
-            work,
-            random: self.facts.random.clone(),
-            transport: Rc::new(Links(self.peers.clone())),
-        };
-        let applier = Applier(log.applied.clone());
-        let started = Group::start(identity, parts, &Settings::default(), applier).await;
-        let group = started.map_err(|error| error.to_string())?;
-        assert!(log.group.set(group).is_ok(), "a node starts once");
-        Ok(())
-    }
-
-    /// On core 0 of a node that has been alone, or is new: founds the group, with the metadata so far. Does nothing where that was done.
-    ///
-    /// # Errors
-    /// A sentence for the operator.
-    pub(crate) async fn found_group(self: &Rc<Core>) -> Result<(), String> {
-        let mut image = self.replay_metadata().await?;
-        if image.cluster().is_none() {
-            let cluster = self.facts.cluster;
-            let formatted = image.apply(&Command::FormatCluster { cluster });
-            formatted.expect("it is the first command");
-        }
-        let log = self.own_metadata_log();
-        let group = log.started();
-        // It may have been founded by a start that did not come further.
-        if let Err(error @ metadata_group::FoundError::Stopped(_)) = group.found().await {
-            return Err(error.to_string());
-        }
-        let has_image = || log.applied.image.borrow().metadata().cluster().is_some();
-        while !has_image() {
-            for entry in image_entries(&image) {
-                match group.propose(entry).await {
-                    Ok(_) => {}
-                    Err(error @ (ProposeError::Stopped(_) | ProposeError::TooLong(_))) => {
-                        return Err(error.to_string());
-                    }
-                    // All parts again: others need not have come.
-                    Err(_) => {
-                        sleep(REST).await;
-                        break;
-                    }
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// On core 0, once the directory says that it has its part of the group: gives up the log of the node that was alone.
-    pub(crate) fn forget_own_log(&self) {
-        self.shard(0).delete_partition(METADATA_PARTITION);
-    }
-
-    /// On core 0: has this start be committed. Returns the image that has it, and the offset of the first entry that the image lacks.
-    ///
-    /// # Errors
-    /// A sentence for the operator.
-    pub(crate) async fn commit_start(self: &Rc<Core>, start: Command) -> Result<(Metadata, Offset), String> {
-        let committed = timeout(START, self.first_image(&start)).await;
-        committed.unwrap_or_else(|_| {
-            Err(format!(
-                "this node's start was not committed in the cluster's metadata within {} s: {}; see the warnings before this",
-                START.as_secs(),
-                self.own_metadata_log().waits_for()
-            ))
-        })
-    }
-
-    async fn first_image(self: &Rc<Core>, start: &Command) -> Result<(Metadata, Offset), String> {
-        let log = self.own_metadata_log();
-        let mut arrivals = log.news.take().expect("a node starts once");
-        let mut refusal = log.refusal.subscribe();
-        let (number, entry) = log.next_proposal(std::slice::from_ref(start));
-        let mut proposing = std::pin::pin!(self.keep_proposing(entry));
-        loop {
-            let news = tokio::select! {
-                biased;
-                refused = refusal.wait_for(Option::is_some) => {
-                    let why = refused.map(|why| why.clone().unwrap_or_default());
-                    return Err(format!("{}: {}", self.overtaken(), why.unwrap_or_default()));
-                }
-                news = arrivals.recv() => news.ok_or("the node is stopping")?,
-                error = &mut proposing => return Err(error.to_string()),
-            };
-            let News::Commands(_, proposal, outcomes) = news else {
-                // Its outcome is in the image alone.
-                match log.has_counted(number) {
-                    true => break,
-                    false => continue,
-                }
-            };
-            if log.is_own(&proposal) {
-                match outcomes.into_iter().next().expect("a start is one command") {
-                    Ok(()) => break,
-                    Err(ApplyError::StartPassed { known, .. }) => {
-                        return Err(format!("{}: start {known} was told", self.overtaken()));
-                    }
-                    Err(error) => return Err(format!("this start does not fit the metadata: {error}")),
-                }
-            }
-        }
-        // All that has come by now is in the image of the group.
-        while arrivals.try_recv().is_ok() {}
-        let image = log.applied.whole();
-        *log.news.borrow_mut() = Some(arrivals);
-        check_cluster(&image, self.facts.cluster)?;
-        match image.home(self.facts.node).map(|home| home.start) {
-            Some(start) if start == self.facts.incarnation => Ok((*image, log.applied.next.get())),
-            _ => Err(self.overtaken()),
-        }
-    }
-
     fn overtaken(&self) -> String {
         format!(
             "this is start {} of node {}, and it was told already, or a later one: this directory is a copy that was restored, or another \
              process runs over one; let the latest go on, or have an empty directory join as another node",
             self.facts.incarnation, self.facts.node
         )
-    }
-
-    /// On core 0, once the cores have the image that has every entry before an offset: takes what the group commits from there on, until the
-    /// node stops.
-    pub(crate) async fn follow_group(self: Rc<Core>, from: Offset) {
-        let log = self.own_metadata_log();
-        log.image_offset.send_replace(Some(from));
-        let mut arrivals = log.news.take().expect("the node has started and follows once");
-        let mut watch = log.started().watch();
-        loop {
-            let taken = tokio::select! {
-                biased;
-                failure = until_failed(&mut watch) => Err(failure),
-                news = arrivals.recv() => match news {
-                    Some(news) => self.take_news(news).await,
-                    None => return,
-                },
-            };
-            if let Err(error) = taken {
-                if !self.is_draining() {
-                    // It would go on to serve a state that is not the cluster's any more.
-                    tracing::error!(%error, "this node cannot follow the metadata any more, and ends");
-                    self.lost.notify_one();
-                }
-                return;
-            }
-        }
-    }
-
-    async fn take_news(&self, news: News) -> Result<(), String> {
-        let log = self.own_metadata_log();
-        let next = match news {
-            News::Image(next, image, counted) => {
-                check_cluster(&image, self.facts.cluster)?;
-                self.check_own_start(image.home(self.facts.node).map_or(0, |home| home.start))?;
-                self.install_everywhere(*image).await?;
-                // What became of those that came by it is not told.
-                log.waiting.borrow_mut().retain(|number, _| *number > counted);
-                next
-            }
-            News::Commands(next, proposal, outcomes) => {
-                let own = self.facts.node;
-                for command in &proposal.commands {
-                    match command {
-                        Command::StartNode {
-                            node,
-                            home: Some(home),
-                            ..
-                        } if *node == own => self.check_own_start(home.start)?,
-                        _ => {}
-                    }
-                }
-                let waiting = log
-                    .is_own(&proposal)
-                    .then(|| log.waiting.borrow_mut().remove(&proposal.number));
-                let (here, told) = self.apply_everywhere(proposal.commands).await;
-                told.map_err(|stopping| stopping.to_string())?;
-                assert!(here == outcomes, "the same entries make the same image");
-                log.image_offset.send_replace(Some(next));
-                if let Some(waiting) = waiting.flatten() {
-                    // A proposer that has given up is not told.
-                    let _ = waiting.send(outcomes);
-                }
-                next
-            }
-        };
-        log.image_offset.send_replace(Some(next));
-        Ok(())
-    }
-
-    fn check_own_start(&self, told: u64) -> Result<(), String> {
-        match told > self.facts.incarnation {
-            true => Err(self.overtaken()),
-            false => Ok(()),
-        }
-    }
-
-    async fn install_everywhere(&self, image: Metadata) -> Result<(), String> {
-        tracing::info!("the metadata was followed too late, and is taken over as a whole");
-        let image = Arc::new(image);
-        let each = (0..self.facts.mailboxes.cores()).map(|core| {
-            let image = image.clone();
-            let install = move |core: Rc<Core>| async move { core.install(&image).await };
-            self.facts.mailboxes.carry_out(core, install)
-        });
-        let installed: Result<Vec<Result<(), String>>, _> = join_all(each).await.into_iter().collect();
-        let installed = installed.map_err(|stopping| stopping.to_string())?;
-        installed.into_iter().collect()
-    }
-
-    /// Has the group commit commands, and waits until this node's cores have them. One outcome for each, in order.
-    pub(super) async fn commit_in_group(&self, commands: &[Command]) -> Vec<Changed> {
-        let log = self.own_metadata_log();
-        let (number, entry) = log.next_proposal(commands);
-        let (made, outcomes) = oneshot::channel();
-        log.waiting.borrow_mut().insert(number, made);
-        let was_sent = Cell::new(false);
-        let decided = tokio::select! {
-            biased;
-            outcomes = outcomes => outcomes.map_err(|_| CommitError::NoAnswer),
-            error = self.keep_proposing_and_tell(entry, &was_sent) => Err(error),
-            () = without_leader(&was_sent) => Err(CommitError::NoLeader),
-            () = sleep(DECISION) => Err(CommitError::NoAnswer),
-        };
-        log.waiting.borrow_mut().remove(&number);
-        match decided {
-            Ok(outcomes) => outcomes
-                .into_iter()
-                .map(|outcome| Ok(outcome.map_err(PlanError::Refused)?))
-                .collect(),
-            Err(error) => {
-                let failed = |_: &Command| Err(ChangeError::Commit(error.clone()));
-                commands.iter().map(failed).collect()
-            }
-        }
-    }
-
-    async fn keep_proposing(&self, entry: Bytes) -> CommitError {
-        self.keep_proposing_and_tell(entry, &self.own_metadata_log().has_proposed)
-            .await
-    }
-
-    /// Has whoever leads put an entry into the log, again and again, for nobody says that it is there. Whoever calls sees it come, and
-    /// stops waiting. Returns only if that is in vain.
-    async fn keep_proposing_and_tell(&self, entry: Bytes, was_sent: &Cell<bool>) -> CommitError {
-        let mut watch = self.own_metadata_log().started().watch();
-        loop {
-            let leader = watch.now().leader;
-            tokio::select! {
-                biased;
-                error = until_stopped_or_led_by_another(&mut watch, leader) => {
-                    if let Some(error) = error {
-                        return error;
-                    }
-                }
-                () = self.propose_once(leader, &entry, was_sent) => {}
-            }
-        }
-    }
-
-    /// Proposes an entry to the leader, and rests.
-    async fn propose_once(&self, leader: Option<Member>, entry: &Bytes, was_sent: &Cell<bool>) {
-        let own = member(self.facts.node, self.facts.directory);
-        let may_be_there = match leader {
-            None => return pending().await,
-            Some(leader) if leader == own => {
-                // Whoever stops waiting does not know.
-                let before = was_sent.replace(true);
-                let group = self.own_metadata_log().started();
-                let proposed = group.propose(entry.clone()).await;
-                let is_in_no_log = |error: &ProposeError| {
-                    matches!(
-                        error,
-                        ProposeError::NotLeader { .. } | ProposeError::Busy | ProposeError::TooLong(_)
-                    )
-                };
-                if proposed.as_ref().is_err_and(is_in_no_log) {
-                    was_sent.set(before);
-                }
-                proposed.is_ok()
-            }
-            Some(leader) => {
-                let proposal = Message::Proposal(entry.clone());
-                let is_sent = self.peers.send(Purpose::Metadata, NodeId(leader.node), &proposal);
-                was_sent.set(was_sent.get() || is_sent);
-                is_sent
-            }
-        };
-        sleep(if may_be_there { LONG_REST } else { REST }).await;
     }
 
     /// Takes note of the image that another node says it has. A node that alone has a vote has written everything that anybody has: if it has
@@ -586,27 +278,6 @@ impl Core {
         }
     }
 
-    /// Puts what another node proposes into the log, if this one leads. That node sees it come, or proposes it again. What no node may propose
-    /// would be in everybody's way there.
-    pub(crate) fn handle_proposal(&self, node: NodeId, entry: Bytes) {
-        let refused = match Proposal::decode(&entry) {
-            Ok(proposal) if proposal.by.node == node => None,
-            Ok(_) => Some("it is another node's".to_owned()),
-            Err(error) => Some(error.to_string()),
-        };
-        if let Some(error) = refused {
-            return tracing::warn!(node = node.0, error, "what a node proposes was dropped");
-        }
-        let group = self.own_metadata_log().started().clone();
-        if group.status().is_leader {
-            turns::spawn(async move {
-                if let Err(error) = group.propose(entry).await {
-                    tracing::debug!(node = node.0, %error, "what a node proposes is not in the log; it will propose it again");
-                }
-            });
-        }
-    }
-
     /// Before this node stops: whoever asked for a change does not wait for it any more, and another node leads the group.
     pub(crate) async fn leave_group(&self) {
         let Some(group) = self.metadata_log.as_ref().and_then(MetadataLog::group) else {
@@ -629,57 +300,6 @@ impl Core {
         }
         self.peers.end_metadata();
         group.stop().await;
-    }
-}
-
-impl MetadataLog {
-    /// What a start waits for, for the operator.
-    fn waits_for(&self) -> String {
-        match self.status() {
-            Some(status) if status.voters.is_empty() => {
-                "no node of the cluster has told this one its metadata".to_owned()
-            }
-            Some(Status {
-                leader: None, voters, ..
-            }) => {
-                let voters: Vec<String> = voters.iter().map(|voter| voter.node.to_string()).collect();
-                format!(
-                    "no majority of the nodes with a vote ({}) is reached",
-                    voters.join(", ")
-                )
-            }
-            _ => "the node that leads the metadata did not answer".to_owned(),
-        }
-    }
-}
-
-fn check_cluster(image: &Metadata, expected: ClusterId) -> Result<(), String> {
-    match image.cluster() {
-        Some(found) if found == expected => Ok(()),
-        found => Err(format!(
-            "the metadata is of cluster {}, and this directory of cluster {expected}",
-            found.map_or_else(|| "none".to_owned(), |found| found.to_string())
-        )),
-    }
-}
-
-/// Waits so long that another leader would have been elected, if one could be. Goes on if something was proposed.
-async fn without_leader(was_sent: &Cell<bool>) {
-    sleep(NO_LEADER).await;
-    if was_sent.get() {
-        pending::<()>().await;
-    }
-}
-
-/// Waits until the group has ended by itself. Returns the reason.
-async fn until_failed(watch: &mut Watch) -> String {
-    loop {
-        if let Some(failure) = watch.now().failure {
-            return failure;
-        }
-        if watch.changed().await.is_none() {
-            return pending().await;
-        }
     }
 }
 

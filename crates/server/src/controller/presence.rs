@@ -11,7 +11,6 @@ use std::time::Duration;
 
 use metadata_group::Member;
 use platform::slices::Slices;
-use protocol::ApplyError;
 use protocol::leader::NodeId;
 use protocol::metadata::{Metadata, Plans};
 use record::PartitionId;
@@ -19,6 +18,7 @@ use tokio::time::{Instant, sleep};
 
 use super::MetadataLog;
 use crate::core::Core;
+use crate::peers::Purpose;
 
 /// Between two looks at who is there.
 const LOOK: Duration = Duration::from_millis(50);
@@ -40,44 +40,30 @@ struct Gone {
     has_ended: bool,
 }
 
-/// The nodes that are there.
+/// The nodes that have had a connection and lost it.
 #[derive(Default)]
-pub(crate) struct Presence {
-    here: RefCell<BTreeSet<NodeId>>,
-    gone: RefCell<BTreeMap<NodeId, Gone>>,
-}
+pub(crate) struct Presence(RefCell<BTreeMap<NodeId, Gone>>);
 
 impl Presence {
-    /// Takes note of a connection for the metadata.
-    pub(crate) fn handle_link(&self, node: NodeId) {
-        self.here.borrow_mut().insert(node);
-    }
-
-    /// Takes note that there is none any more.
+    /// Takes note that there is no connection for the metadata any more.
     pub(crate) fn handle_link_lost(&self, node: NodeId) {
-        self.here.borrow_mut().remove(&node);
         let (at, has_ended) = (Instant::now(), false);
-        self.gone.borrow_mut().insert(node, Gone { at, has_ended });
+        self.0.borrow_mut().insert(node, Gone { at, has_ended });
     }
 
-    /// Takes note that its process has ended, unless there is a connection again.
+    /// Takes note that its process has ended.
     fn handle_ended(&self, node: NodeId) {
-        if let Some(gone) = self.gone.borrow_mut().get_mut(&node) {
+        if let Some(gone) = self.0.borrow_mut().get_mut(&node) {
             gone.has_ended = true;
         }
     }
 
-    fn is_linked(&self, node: NodeId) -> bool {
-        self.here.borrow().contains(&node)
-    }
-
-    fn is_away(&self, node: NodeId, started: Instant) -> bool {
-        let gone = self.gone.borrow().get(&node).copied();
-        let is_over = match gone {
+    /// Says whether a node without a connection is away by now, where this one has watched since `started`.
+    fn is_given_up(&self, node: NodeId, started: Instant) -> bool {
+        match self.0.borrow().get(&node) {
             Some(gone) => gone.has_ended || gone.at + PATIENCE <= Instant::now(),
             None => started + PATIENCE_AT_START <= Instant::now(),
-        };
-        !self.is_linked(node) && is_over
+        }
     }
 }
 
@@ -95,7 +81,7 @@ async fn watch(core: &Rc<Core>) {
     let (mut known, mut looked) = (BTreeSet::new(), started);
     loop {
         sleep(LOOK).await;
-        // Whoever comes to lead looks at once, at what it has seen all the time.
+        // A new leader looks at once, at what it has seen all the time.
         let leads = core.leads_a_majority();
         let away = if leads {
             core.away_nodes(started)
@@ -124,11 +110,10 @@ pub(crate) async fn look_after(core: Rc<Core>, node: NodeId) {
     if !core.has_ended(node).await {
         return;
     }
-    let controller = core.controller.as_ref().expect("core 0 watches the nodes");
-    if controller.presence.is_linked(node) {
+    if core.peers.has(Purpose::Metadata, node) {
         return;
     }
-    controller.presence.handle_ended(node);
+    core.presence().handle_ended(node);
     tracing::info!(node = node.0, "a node has ended: nobody listens at its address");
     let Some(group) = core.metadata_log.as_ref().and_then(MetadataLog::group) else {
         return;
@@ -143,6 +128,12 @@ pub(crate) async fn look_after(core: Rc<Core>, node: NodeId) {
 }
 
 impl Core {
+    /// On core 0.
+    pub(crate) fn presence(&self) -> &Presence {
+        let controller = self.controller.as_ref().expect("core 0 watches the nodes");
+        &controller.presence
+    }
+
     /// A node, as the metadata group names it.
     fn member_of(&self, node: NodeId) -> Option<Member> {
         let directory = self.with_metadata(|metadata| Some(metadata.home(node)?.directory))?;
@@ -154,10 +145,9 @@ impl Core {
 
     /// On core 0: whether a node can be given something to lead.
     pub(crate) fn is_here(&self, node: NodeId) -> bool {
-        let controller = self.controller.as_ref().expect("core 0 watches the nodes");
         match node == self.facts.node {
             true => !self.is_draining(),
-            false => controller.presence.is_linked(node),
+            false => self.peers.has(Purpose::Metadata, node),
         }
     }
 
@@ -175,14 +165,12 @@ impl Core {
     }
 
     fn away_nodes(&self, started: Instant) -> BTreeSet<NodeId> {
-        let controller = self.controller.as_ref().expect("core 0 watches the nodes");
-        self.with_metadata(|metadata| {
-            let others = metadata.nodes().map(|(node, _)| node);
-            let others = others.filter(|node| *node != self.facts.node);
-            others
-                .filter(|node| controller.presence.is_away(*node, started))
-                .collect()
-        })
+        let is_away = |node: &NodeId| {
+            *node != self.facts.node
+                && !self.peers.has(Purpose::Metadata, *node)
+                && self.presence().is_given_up(*node, started)
+        };
+        self.with_metadata(|metadata| metadata.nodes().map(|(node, _)| node).filter(is_away).collect())
     }
 
     /// Says whether all that could be done was done.
@@ -193,16 +181,7 @@ impl Core {
         }
         let partitions = replaced.len();
         let plan = |metadata: &Metadata, (id, gone, leader): (PartitionId, NodeId, NodeId), _: &mut Plans| {
-            let state = metadata.partition(id);
-            match state.is_none_or(|state| state.leader == gone) {
-                true => metadata.plan_epoch(id, leader),
-                // It has another leader by now.
-                false => Err(ApplyError::NotAReplica {
-                    leader,
-                    partition: id,
-                }
-                .into()),
-            }
+            metadata.plan_succession(id, gone, leader)
         };
         let changed = self
             .change_all(None, None, replaced, plan)

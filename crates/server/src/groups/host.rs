@@ -15,16 +15,16 @@ use planted::{Bug, planted};
 use platform::work::Lane;
 use protocol::Leader;
 use protocol::groups::{
-    Action, Answer, Coordinator, GroupOffset, NotPersisted, OffsetsPlace, PersistId, Planning, Request,
+    Action, Answer, Coordinator, GroupOffset, Name, NotPersisted, OffsetsPlace, PersistId, Planning, Request,
     Settings, Ticket, TopicChange,
 };
-use record::{Epoch, Offset, PartitionId, Record, whole_ms};
+use record::{Epoch, PartitionId, Record, whole_ms};
 use shard::{Acks, AppendAnswer, AppendRefusal, AppendRequest, Chore, Shard};
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use super::admin_change::AdminChange;
 use super::gathering::{Gathered, Gathering};
-use super::rewriting::Rewriting;
+use super::rewriting::{Rewriting, Step};
 use crate::change_log::ChangeLog;
 
 /// A batch on its way into the log, and the changes in it; none if it is of what is written anew.
@@ -115,7 +115,7 @@ impl GroupHost {
     async fn load(self: Rc<Self>) {
         let mut take = |record: &Record| self.replay(record);
         match self.shard.replay(self.partition, &mut take).await {
-            // What was read is of its epoch only if that is not over.
+            // The records may be of a later epoch then.
             Ok(()) if self.is_over() => self.close(),
             Ok(()) => {
                 let now = self.tell_time();
@@ -319,19 +319,20 @@ impl GroupHost {
             let result = match outcome.await {
                 Ok(Ok(appended)) => {
                     self.shard.note_success(Chore::GroupChanges);
-                    if ids.is_empty() {
-                        self.note_written_anew(appended.first_offset);
+                    if let Some(rewriting) = self.rewriting.as_ref().filter(|_| ids.is_empty()) {
+                        let step = rewriting.borrow_mut().handle_committed(appended.first_offset);
+                        self.take_step(step);
                     }
                     Ok(())
                 }
                 Ok(Err(refusal)) if took_nothing(&refusal) => {
                     self.shard.note_failure(Chore::GroupChanges, &refusal);
                     if let Some(rewriting) = self.rewriting.as_ref().filter(|_| ids.is_empty()) {
-                        rewriting.borrow_mut().give_up();
+                        rewriting.borrow_mut().handle_refused();
                     }
                     Err(NotPersisted)
                 }
-                // Whoever opens the next epoch finds out.
+                // The coordinator of the next epoch finds out.
                 Ok(Err(_)) if self.is_over() => return self.close(),
                 Ok(Err(refusal)) => {
                     return self.fail(format!(
@@ -360,36 +361,35 @@ impl GroupHost {
             return;
         }
         let now_ms = self.shard.clock.wall_ms();
-        let batches = rewriting
-            .borrow_mut()
-            .next_part(&self.coordinator.borrow(), now_ms);
-        for batch in batches {
-            let ids = Vec::new();
-            self.append(Gathered { ids, batch });
-        }
+        let image = |from: &Name, bytes| self.coordinator.borrow().image_from(from, bytes);
+        let step = rewriting.borrow_mut().next_step(image, now_ms);
+        self.take_step(step);
     }
 
-    /// A batch of what is written anew is committed. After the last, what was before goes.
-    fn note_written_anew(&self, at: Offset) {
-        let rewriting = self
-            .rewriting
-            .as_ref()
-            .expect("only then is anything written anew");
-        let Some(first_kept) = rewriting.borrow_mut().handle_committed(at) else {
-            return;
-        };
-        let (shard, partition) = (self.shard.clone(), self.partition);
-        let epoch = self
-            .epoch
-            .expect("only a log that others have, too, is written anew");
-        platform::turns::spawn_own(async move {
-            match shard.trim_own(partition, first_kept, epoch).await {
-                Ok(_) => tracing::debug!(%partition, %first_kept, "a log of groups was written anew"),
-                Err(refusal) => {
-                    tracing::debug!(%partition, %refusal, "a log of groups was not trimmed; it is tried again later")
+    fn take_step(&self, step: Option<Step>) {
+        match step {
+            None => {}
+            Some(Step::Append(batches)) => {
+                for batch in batches {
+                    let ids = Vec::new();
+                    self.append(Gathered { ids, batch });
                 }
             }
-        });
+            Some(Step::Trim(first_kept)) => {
+                let (shard, partition) = (self.shard.clone(), self.partition);
+                let epoch = self
+                    .epoch
+                    .expect("only a log that others have, too, is written anew");
+                platform::turns::spawn_own(async move {
+                    match shard.trim_own(partition, first_kept, epoch).await {
+                        Ok(_) => tracing::debug!(%partition, %first_kept, "a log of groups was written anew"),
+                        Err(refusal) => {
+                            tracing::debug!(%partition, %refusal, "a log of groups was not trimmed; it is tried again later");
+                        }
+                    }
+                });
+            }
+        }
     }
 
     /// Wakes the coordinator when it wants to be woken.

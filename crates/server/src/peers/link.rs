@@ -20,7 +20,7 @@ use tokio::task::yield_now;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use super::{Link, Outgoing, Purpose};
-use crate::controller::{Presence, look_after};
+use crate::controller::look_after;
 use crate::core::Core;
 
 /// The longest body of a message of another node.
@@ -162,7 +162,7 @@ impl Core {
     async fn handle_link(&self, purpose: Purpose, node: NodeId) {
         match purpose {
             Purpose::Shard(shard) => self.shard(shard.into()).handle_link(node).await,
-            Purpose::Metadata => self.presence().handle_link(node),
+            Purpose::Metadata => {}
         }
     }
 
@@ -174,14 +174,6 @@ impl Core {
                 turns::spawn(look_after(self.clone(), node));
             }
         }
-    }
-
-    fn presence(&self) -> &Presence {
-        let controller = self
-            .controller
-            .as_ref()
-            .expect("the metadata's links are on core 0");
-        &controller.presence
     }
 }
 

@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use platform::turns;
-use protocol::ApplyError;
 use protocol::leader::NodeId;
 use protocol::metadata::{Metadata, Plans};
 use protocol::peer::{Message, ReplicaMessage};
@@ -89,16 +88,7 @@ impl Core {
         let partitions = to.len();
         let own = self.facts.node;
         let plan = move |metadata: &Metadata, (id, leader): (PartitionId, NodeId), _: &mut Plans| {
-            let state = metadata.partition(id);
-            match state.is_none_or(|state| state.leader == own) {
-                true => metadata.plan_epoch(id, leader),
-                // Somebody was quicker.
-                false => Err(ApplyError::NotAReplica {
-                    leader,
-                    partition: id,
-                }
-                .into()),
-            }
+            metadata.plan_succession(id, own, leader)
         };
         let changed = self.change_all(None, None, to, plan).await.unwrap_or_default();
         let made = changed.iter().filter(|changed| changed.is_ok()).count();

@@ -1,27 +1,21 @@
-//! Several nodes: one founds a cluster, others join it, follow its metadata and hold their part of the partitions.
+//! Several nodes: others join the first, agree with it on the metadata and hold their part of the partitions.
+
+mod directories;
+mod groups;
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::path::Path;
-use std::sync::Arc;
 
-use kafka_wire::delete_records::{DeleteRecordsPartition, DeleteRecordsTopic};
-use kafka_wire::offset_fetch::OffsetFetchRequestTopic;
 use kafka_wire::{
-    CreateTopicsRequest, DeleteRecordsRequest, DeleteTopicsRequest, DescribeQuorumRequest, ErrorCode,
-    FindCoordinatorRequest, MetadataRequest, MetadataResponse, OffsetCommitResponse, OffsetFetchRequest,
+    CreateTopicsRequest, DeleteTopicsRequest, DescribeQuorumRequest, ErrorCode, MetadataRequest,
+    MetadataResponse,
 };
-use platform::disk::{Disk, RealDisk};
-use record::{PartitionId, TopicId};
-use server::{MetadataAtRest, Node, StartError, TopicNames};
-use storage::NodeIdentity;
 
 use crate::producers;
-use crate::support::groups::{commit_request, patiently};
-use crate::support::{TestNode, Wire, batch, config, creatable, eventually, now_ms, stamped_batch};
+use crate::support::{TestNode, Wire, batch, creatable, eventually, now_ms, stamped_batch};
 
-/// The node that founded a cluster, and the address where others find it.
+/// The first node of a cluster, and the address where others find it.
 fn founder() -> (TestNode, String) {
     let founder = TestNode::start_with(&[("peer.listen", "127.0.0.1:0")]);
     let peers = founder.peer_address().to_string();
@@ -30,6 +24,31 @@ fn founder() -> (TestNode, String) {
 
 fn joined(peers: &str) -> TestNode {
     TestNode::start_with(&[("cluster.join", peers)])
+}
+
+/// The nodes that have a vote about the metadata.
+fn voters(wire: &mut Wire) -> Vec<i32> {
+    let request = DescribeQuorumRequest {
+        topics: vec![kafka_wire::describe_quorum::TopicRequest {
+            topic_name: "__cluster_metadata".into(),
+            partitions: vec![kafka_wire::describe_quorum::PartitionRequest::default()],
+        }],
+    };
+    let partition = wire.call(2, &request).topics.remove(0).partitions.remove(0);
+    partition
+        .current_voters
+        .iter()
+        .map(|voter| voter.replica_id)
+        .collect()
+}
+
+/// Three nodes that others reach, each with a vote about the metadata.
+fn three_with_votes() -> [TestNode; 3] {
+    let (founder, peers) = founder();
+    let nodes = [founder, joined_in_reach(&peers), joined_in_reach(&peers)];
+    let mut wire = nodes[1].connect();
+    eventually("all three have a vote", || voters(&mut wire) == [1, 2, 3]);
+    nodes
 }
 
 fn metadata(wire: &mut Wire) -> MetadataResponse {
@@ -128,7 +147,7 @@ fn a_name_is_taken_for_every_node_and_replicas_are_not_promised_beyond_reach() {
     let other = joined(&peers);
     let (mut one, mut two) = (founder.connect(), other.connect());
     assert_eq!(created(&mut one, "orders", 1), 0);
-    // Whether or not it has heard of it: the founder decides.
+    // It is the log that decides, not what the node has heard.
     assert_eq!(
         created(&mut two, "orders", 1),
         ErrorCode::TopicAlreadyExists.code()
@@ -169,7 +188,7 @@ fn a_node_comes_back_with_its_records_and_in_a_later_epoch() {
     assert_eq!(wire.read_values("orders", 1), ["kept"]);
     assert_eq!(epoch(&mut wire), Some(1));
     let mut wire = founder.connect();
-    eventually("the founder hears of the start", || epoch(&mut wire) == Some(1));
+    eventually("the other hears of the start", || epoch(&mut wire) == Some(1));
 }
 
 /// A node that others reach, so that it can hold replicas with them.
@@ -264,23 +283,6 @@ fn leaders_are_handed_over_and_back() {
     drop((founder, third));
 }
 
-/// A directory that is put back from a copy lacks what it has acknowledged since: it is refused, however often it is tried.
-#[test]
-fn a_directory_that_was_restored_from_a_copy_is_refused() {
-    let (_founder, peers) = founder();
-    let sets = [("cluster.join", &*peers)];
-    let copy = tempfile::tempdir().expect("there is room");
-    let node = joined(&peers).restart_with(&sets, |directory| {
-        std::fs::copy(directory.join("node.toml"), copy.path().join("node.toml")).expect("it can be copied");
-    });
-    let node = node.restart_with(&sets, |_| ());
-    for _ in 0..3 {
-        let refused = refusal(Node::start(config(copy.path(), &sets), "0.0.0"));
-        assert!(refused.contains("a copy that was restored"), "{refused}");
-    }
-    drop(node);
-}
-
 #[test]
 fn without_a_quorum_nothing_is_acknowledged() {
     let (founder, peers) = founder();
@@ -343,34 +345,6 @@ fn producers_write_to_all_nodes_with_an_id_of_one() {
 }
 
 #[test]
-fn a_second_process_over_a_copy_of_a_directory_ends_the_first() {
-    let (_founder, peers) = founder();
-    let sets = [("cluster.join", &*peers)];
-    let mut first = joined(&peers);
-    first.allow_long_turns();
-    let copy = tempfile::tempdir().expect("there is room");
-    // It has counted its first start.
-    std::fs::copy(first.directory().join("node.toml"), copy.path().join("node.toml"))
-        .expect("it can be copied");
-    let second = Node::start(config(copy.path(), &sets), "0.0.0");
-    let first = first.take();
-    let death = first.core_death();
-    match second {
-        Ok(_) => {
-            let runtime = tokio::runtime::Builder::new_current_thread()
-                .build()
-                .expect("it needs nothing");
-            assert_eq!(
-                runtime.block_on(death).map(|died| died.core),
-                Some(0),
-                "the older start ends"
-            );
-        }
-        Err(error) => panic!("the later start is the one that counts: {error}"),
-    }
-}
-
-#[test]
 fn a_placement_by_hand_is_refused() {
     let (founder, peers) = founder();
     let _other = joined(&peers);
@@ -393,7 +367,7 @@ fn a_placement_by_hand_is_refused() {
 }
 
 #[test]
-fn without_the_founder_records_are_served_and_nothing_is_changed() {
+fn without_the_only_vote_records_are_served_and_nothing_is_changed() {
     let (founder, peers) = founder();
     let other = joined(&peers);
     let mut wire = other.connect();
@@ -416,224 +390,11 @@ fn without_the_founder_records_are_served_and_nothing_is_changed() {
     assert_eq!(leaders(&mut one, "orders"), [1, 2]);
 }
 
-#[test]
-fn groups_are_coordinated_by_the_node_that_leads_their_partition() {
-    let (founder, peers) = founder();
-    let nodes = [founder, joined(&peers)];
-    let mut wires = nodes.each_ref().map(TestNode::connect);
-    assert_eq!(created(&mut wires[1], "orders", 1), 0);
-    let mut coordinators = Vec::new();
-    for group in (0..8).map(|number| format!("group-{number}")) {
-        let find = FindCoordinatorRequest {
-            key: group.as_str().into(),
-            ..FindCoordinatorRequest::default()
-        };
-        let found = wires.each_mut().map(|wire| {
-            let found = patiently(|| wire.call(2, &find), |found| found.error_code);
-            (found.node_id, found.port)
-        });
-        assert_eq!(found[0], found[1], "both nodes know the coordinator of {group}");
-        let (node, port) = found[0];
-        assert_eq!(port, i32::from(nodes[node as usize - 1].address().port()));
-        coordinators.push(node);
-        let code = |answer: &OffsetCommitResponse| {
-            let partitions = answer.topics.iter().flat_map(|topic| &topic.partitions);
-            partitions.map(|partition| partition.error_code).sum::<i16>()
-        };
-        for (number, wire) in (1..).zip(&mut wires) {
-            let commit = commit_request((&group, "", -1), ("orders", TopicId::default()), &[(0, 7)]);
-            match number == node {
-                true => drop(patiently(|| wire.call(8, &commit), code)),
-                false => assert_eq!(code(&wire.call(8, &commit)), ErrorCode::NotCoordinator.code()),
-            }
-        }
-    }
-    assert!(
-        coordinators.contains(&1) && coordinators.contains(&2),
-        "{coordinators:?}"
-    );
-}
-
-/// The node that coordinates a group now, by what it answers to a commit of an offset of `orders`.
-fn commit_at_coordinator(wires: &mut BTreeMap<i32, Wire>, topic: TopicId, offset: i64) -> i32 {
-    let commit = commit_request(("readers", "", -1), ("orders", topic), &[(0, offset)]);
-    let mut coordinator = None;
-    eventually("somebody coordinates the group", || {
-        coordinator = wires.iter_mut().find_map(|(node, wire)| {
-            let answer = wire.call(8, &commit);
-            let codes = answer.topics.iter().flat_map(|topic| &topic.partitions);
-            codes
-                .map(|partition| partition.error_code)
-                .all(|code| code == 0)
-                .then_some(*node)
-        });
-        coordinator.is_some()
-    });
-    coordinator.expect("it was found")
-}
-
-/// The offset that the group has committed, at whichever node tells it.
-fn committed_at_coordinator(wires: &mut BTreeMap<i32, Wire>) -> i64 {
-    let request = OffsetFetchRequest {
-        group_id: "readers".into(),
-        topics: Some(vec![OffsetFetchRequestTopic {
-            name: "orders".into(),
-            partition_indexes: vec![0],
-        }]),
-        ..OffsetFetchRequest::default()
-    };
-    let mut committed = None;
-    eventually("the coordinator has read its log", || {
-        committed = wires.values_mut().find_map(|wire| {
-            let answer = wire.call(5, &request);
-            (answer.error_code == 0).then(|| answer.topics[0].partitions[0].committed_offset)
-        });
-        committed.is_some()
-    });
-    committed.expect("it was told")
-}
-
-/// Its offsets are on several nodes, and the log that keeps them stays short.
-#[test]
-fn groups_survive_the_loss_of_their_coordinator() {
-    const COMMITS: i64 = 400;
-    let (founder, peers) = founder();
-    let (second, third) = (joined_in_reach(&peers), joined_in_reach(&peers));
-    let mut wire = second.connect();
-    eventually("all three have a vote", || voters(&mut wire) == [1, 2, 3]);
-    let mut nodes = [founder, second, third].map(Some);
-    let mut wires: BTreeMap<i32, Wire> = (1..).zip(nodes.iter().flatten().map(TestNode::connect)).collect();
-    assert_eq!(created(&mut wire, "orders", 1), 0);
-    let topic = metadata(&mut wire).topics.remove(0).topic_id;
-    let mut offset = 0;
-    for _ in 0..3 {
-        let mut coordinator = 0;
-        for _ in 0..COMMITS {
-            offset += 1;
-            coordinator = commit_at_coordinator(&mut wires, topic, offset);
-        }
-        wires.remove(&coordinator);
-        let place = coordinator as usize - 1;
-        let node = nodes[place].take().expect("it is there");
-        let back = node.restart_with(&[("peer.listen", "127.0.0.1:0")], |_| {
-            assert_eq!(committed_at_coordinator(&mut wires), offset);
-            offset += 1;
-            assert_ne!(commit_at_coordinator(&mut wires, topic, offset), coordinator);
-        });
-        wires.insert(coordinator, back.connect());
-        nodes[place] = Some(back);
-        assert_eq!(committed_at_coordinator(&mut wires), offset);
-    }
-    for wire in wires.values_mut() {
-        let deletion = DeleteRecordsRequest {
-            topics: vec![DeleteRecordsTopic {
-                name: "__consumer_offsets".into(),
-                partitions: [0, 1]
-                    .map(|partition_index| DeleteRecordsPartition {
-                        partition_index,
-                        offset: -1,
-                    })
-                    .to_vec(),
-            }],
-            timeout_ms: 5_000,
-        };
-        let answer = wire.call(2, &deletion);
-        let codes = answer.topics.iter().flat_map(|topic| &topic.partitions);
-        assert!(
-            codes.map(|partition| partition.error_code).all(|code| code != 0),
-            "groups are not deleted so"
-        );
-    }
-    let starts = wires.values_mut().flat_map(|wire| {
-        let fetched = [0, 1].map(|index| wire.fetch("__consumer_offsets", index, offset));
-        fetched.map(|partition| partition.log_start_offset)
-    });
-    assert!(
-        starts.max().is_some_and(|start| start > COMMITS),
-        "the log was written anew"
-    );
-}
-
-fn copy_all(from: &Path, to: &Path) {
-    std::fs::create_dir_all(to).expect("there is room");
-    for entry in std::fs::read_dir(from).expect("it is there") {
-        let entry = entry.expect("it can be listed");
-        match entry.file_type().expect("it is known").is_dir() {
-            true => copy_all(&entry.path(), &to.join(entry.file_name())),
-            false => drop(std::fs::copy(entry.path(), to.join(entry.file_name())).expect("there is room")),
-        }
-    }
-}
-
-/// The first node's directory is put back from a copy: that node is refused, and no other one takes harm.
-#[test]
-fn a_copy_of_the_first_node_is_refused_and_ends_nobody() {
-    let (founder, peers) = founder();
-    let (second, third) = (joined_in_reach(&peers), joined_in_reach(&peers));
-    let mut wire = second.connect();
-    eventually("all three have a vote", || voters(&mut wire) == [1, 2, 3]);
-    let sets = [("peer.listen", &*peers)];
-    let copy = tempfile::tempdir().expect("there is room");
-    let founder = founder.restart_with(&sets, |directory| copy_all(directory, copy.path()));
-    let mut founder = founder.restart_with(&sets, |_| ());
-    founder.stop();
-    for _ in 0..2 {
-        let refused = refusal(Node::start(config(copy.path(), &sets), "0.0.0"));
-        assert!(refused.contains("a copy that was restored"), "{refused}");
-    }
-    let mut other = third.connect();
-    for (place, wire) in [&mut wire, &mut other].into_iter().enumerate() {
-        let topic = format!("made-{place}");
-        eventually("both go on", || created(wire, &topic, 2) == 0);
-    }
-}
-
-/// A directory at rest: topics have names there, and damage is found.
-#[test]
-fn what_a_member_keeps_of_the_metadata_is_read_at_rest() {
-    let (_founder, peers) = founder();
-    let mut other = joined(&peers);
-    let mut wire = other.connect();
-    assert_eq!(created(&mut wire, "orders", 1), 0);
-    let id = metadata(&mut wire).topics.remove(0).topic_id;
-    other.stop();
-    let disk: Arc<dyn Disk> = Arc::new(RealDisk::open_to_read(other.directory()).expect("it is there"));
-    let identity = NodeIdentity::read(&*disk).expect("it is a node's");
-    let names = TopicNames::read(&disk, &identity).expect("it is sound");
-    assert_eq!(names.topic(PartitionId { topic: id, index: 0 }), Some("orders"));
-    let found = MetadataAtRest::read(&disk, &identity).expect("it is sound");
-    assert!(found.is_some_and(|found| found.entries > 0));
-    let log = other.directory().join("metadata/log");
-    let mut bytes = std::fs::read(&log).expect("it is there");
-    // In the body of a frame that others follow.
-    let mut frames = (0..bytes.len() - 4).filter(|at| &bytes[*at..*at + 4] == b"RWMF");
-    let second = frames.nth(1).expect("something was written");
-    bytes[second + 33] ^= 1;
-    std::fs::write(&log, bytes).expect("there is room");
-    let damaged = MetadataAtRest::read(&disk, &identity)
-        .expect_err("a bit has turned")
-        .to_string();
-    assert!(damaged.contains("metadata/log is damaged"), "{damaged}");
-}
-
-/// A directory without what it has promised to others is nobody's.
-#[test]
-fn a_member_that_has_lost_its_part_of_the_group_is_refused() {
-    let (_founder, peers) = founder();
-    let mut other = joined(&peers);
-    other.stop();
-    std::fs::remove_dir_all(other.directory().join("metadata")).expect("it is there");
-    let refused = refusal(other.start_another(&[("cluster.join", &peers)]));
-    assert!(refused.contains("metadata/log is missing"), "{refused}");
-}
-
 /// The cluster as a node tells it over HTTP, in short: who leads the metadata, who votes, which nodes are here, what they lead.
 #[test]
 fn a_node_tells_of_its_cluster() {
-    let (founder, peers) = founder();
-    let (second, third) = (joined_in_reach(&peers), joined_in_reach(&peers));
+    let [founder, second, third] = three_with_votes();
     let mut wire = second.connect();
-    eventually("all three have a vote", || voters(&mut wire) == [1, 2, 3]);
     assert_eq!(created(&mut wire, "orders", 6), 0);
     let told = |node: &TestNode| -> serde_json::Value {
         let answer = node.get("/v1/cluster");
@@ -662,10 +423,7 @@ fn a_node_tells_of_its_cluster() {
 
 #[test]
 fn a_node_joins_by_way_of_one_that_does_not_lead() {
-    let (founder, peers) = founder();
-    let (second, _third) = (joined_in_reach(&peers), joined_in_reach(&peers));
-    let mut wire = second.connect();
-    eventually("all three have a vote", || voters(&mut wire) == [1, 2, 3]);
+    let [founder, _second, _third] = three_with_votes();
     // It hands its office over.
     let founder = founder.restart_with(&[("peer.listen", "127.0.0.1:0")], |_| ());
     let fourth = joined_in_reach(&founder.peer_address().to_string());
@@ -675,72 +433,10 @@ fn a_node_joins_by_way_of_one_that_does_not_lead() {
     assert_eq!(voters(&mut wire), [1, 2, 3]);
 }
 
-fn refusal(outcome: Result<Node, StartError>) -> String {
-    match outcome {
-        Ok(_) => panic!("the node must not start"),
-        Err(error) => error.to_string(),
-    }
-}
-
-#[test]
-fn nodes_that_cannot_be_members_are_told_why() {
-    let (founder, peers) = founder();
-    let _other = joined(&peers);
-    let start = |sets: &[(&str, &str)]| {
-        let directory = tempfile::tempdir().expect("there is room");
-        let refused = refusal(Node::start(config(directory.path(), sets), "0.0.0"));
-        let empty = std::fs::read_dir(directory.path())
-            .expect("it is there")
-            .all(|entry| {
-                let name = entry.expect("it can be listed").file_name();
-                !name.to_string_lossy().starts_with("node.toml")
-            });
-        assert!(empty, "nothing is half done: {refused}");
-        refused
-    };
-    let nobody = start(&[("cluster.join", "127.0.0.1:1")]);
-    assert!(
-        nobody.starts_with("no node at 127.0.0.1:1 (cluster.join) lets this one in: "),
-        "{nobody}"
-    );
-    let taken = start(&[("cluster.join", &peers), ("node.id", "2")]);
-    assert!(taken.contains("node 2 exists already"), "{taken}");
-    // Kafka's clients are no nodes.
-    let port = founder.address().to_string();
-    let not_a_peer = start(&[("cluster.join", &port)]);
-    assert!(not_a_peer.contains("127.0.0.1"), "{not_a_peer}");
-    let mut lone = TestNode::start_with(&[]);
-    lone.stop();
-    let is_lone = refusal(lone.start_another(&[("cluster.join", &peers)]));
-    assert!(
-        is_lone.contains("has a cluster of its own") && is_lone.contains("--join"),
-        "{is_lone}"
-    );
-}
-
-/// The nodes that have a vote about the metadata.
-fn voters(wire: &mut Wire) -> Vec<i32> {
-    let request = DescribeQuorumRequest {
-        topics: vec![kafka_wire::describe_quorum::TopicRequest {
-            topic_name: "__cluster_metadata".into(),
-            partitions: vec![kafka_wire::describe_quorum::PartitionRequest::default()],
-        }],
-    };
-    let partition = wire.call(2, &request).topics.remove(0).partitions.remove(0);
-    partition
-        .current_voters
-        .iter()
-        .map(|voter| voter.replica_id)
-        .collect()
-}
-
-/// What a node was told of where the others are, it knows: the next start needs no address, and the first of the nodes is like any other.
+/// A node keeps the addresses of the others: its next start needs none, and the first of the nodes is like any other.
 #[test]
 fn any_of_three_nodes_may_go_and_comes_back_by_itself() {
-    let (founder, peers) = founder();
-    let (second, third) = (joined_in_reach(&peers), joined_in_reach(&peers));
-    let mut wire = second.connect();
-    eventually("all three have a vote", || voters(&mut wire) == [1, 2, 3]);
+    let [founder, second, third] = three_with_votes();
     let mut nodes = [founder, second, third].map(Some);
     let mut wires: BTreeMap<i32, Wire> = (1..).zip(nodes.iter().flatten().map(TestNode::connect)).collect();
     assert_eq!(created(wires.get_mut(&1).expect("it is there"), "orders", 3), 0);

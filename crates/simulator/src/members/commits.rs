@@ -15,7 +15,7 @@ const TOPIC: &str = "read";
 /// Commits one after the other.
 const COMMITS: i64 = 12;
 
-/// What is known of a group.
+/// The commits of a group, as its client knows them.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Commits {
     begun: i64,
