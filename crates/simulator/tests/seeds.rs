@@ -71,7 +71,7 @@ fn members_of_a_cluster_come_to_agree() {
     assert_eq!((first.trace, first.steps), (again.trace, again.steps));
 }
 
-/// The founder's log was trimmed while a node was cut off from it: that node took nothing in any more.
+/// A node was cut off until the log no longer began where it had stopped: it took nothing in any more.
 #[test]
 fn seed_4_follows_over_what_was_trimmed() {
     assert_eq!(run(4, CLUSTER).violation, None);

@@ -89,6 +89,8 @@ pub(crate) async fn keep_metadata_links(core: Rc<Core>) {
         if images.changed().await.is_err() {
             return;
         }
+        let has_image = core.with_metadata(|metadata| metadata.cluster().is_some());
+        assert!(has_image, "an image is announced once the core has it");
     }
 }
 
