@@ -45,7 +45,8 @@ async fn look(core: Rc<Core>) -> Value {
             members.map(|member| member.node).collect::<Vec<_>>()
         };
         json!({
-            "leader": status.leader.map(|leader| leader.node),
+            // A node without a vote does not hear that the last leader is gone.
+            "leader": status.leader.map(|leader| leader.node).filter(|node| core.is_here(NodeId(*node))),
             "term": status.term,
             "voters": nodes(&mut status.voters.iter()),
             "learners": nodes(&mut status.learners.iter()),

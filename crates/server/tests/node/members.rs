@@ -378,6 +378,9 @@ fn without_the_only_vote_records_are_served_and_nothing_is_changed() {
                 .error_code,
             0
         );
+        eventually("it knows of no leader", || {
+            told_cluster(&other)["metadata"]["leader"].is_null()
+        });
         eventually("it is told that there is no controller", || {
             created(&mut wire, "more", 1) == ErrorCode::NotController.code()
         });
@@ -390,32 +393,34 @@ fn without_the_only_vote_records_are_served_and_nothing_is_changed() {
     assert_eq!(leaders(&mut one, "orders"), [1, 2]);
 }
 
-/// The cluster as a node tells it over HTTP, in short: who leads the metadata, who votes, which nodes are here, what they lead.
+/// The cluster as a node tells it over HTTP.
+fn told_cluster(node: &TestNode) -> serde_json::Value {
+    let answer = node.get("/v1/cluster");
+    let body = answer.split_once("\r\n\r\n").map_or(&*answer, |(_, body)| body);
+    serde_json::from_str(body).expect("JSON")
+}
+
+/// The cluster in short: who leads the metadata, who votes, which nodes are here, what they lead.
 #[test]
 fn a_node_tells_of_its_cluster() {
     let [founder, second, third] = three_with_votes();
     let mut wire = second.connect();
     assert_eq!(created(&mut wire, "orders", 6), 0);
-    let told = |node: &TestNode| -> serde_json::Value {
-        let answer = node.get("/v1/cluster");
-        let body = answer.split_once("\r\n\r\n").map_or(&*answer, |(_, body)| body);
-        serde_json::from_str(body).expect("JSON")
-    };
     let all = |cluster: &serde_json::Value, field: &str| -> Vec<serde_json::Value> {
         let nodes = cluster["nodes"].as_array().expect("a list");
         nodes.iter().map(|node| node[field].clone()).collect()
     };
     eventually("the third node knows all", || {
-        all(&told(&third), "leads") == [2, 2, 2]
+        all(&told_cluster(&third), "leads") == [2, 2, 2]
     });
-    let cluster = told(&third);
+    let cluster = told_cluster(&third);
     assert_eq!(cluster["metadata"]["voters"], serde_json::json!([1, 2, 3]));
     assert_eq!(cluster["metadata"]["leader"], 1);
     assert_eq!(all(&cluster, "replicas"), [6, 6, 6]);
     assert_eq!(all(&cluster, "here"), [true, true, true]);
     drop(founder);
     eventually("it sees that the first is gone", || {
-        let cluster = told(&third);
+        let cluster = told_cluster(&third);
         all(&cluster, "here") == [false, true, true] && cluster["metadata"]["leader"] != 1
     });
     drop(second);
