@@ -5,6 +5,7 @@
 
 pub mod batches;
 pub mod frames;
+pub mod group_log;
 pub mod histories;
 mod input;
 mod messages;
@@ -74,6 +75,14 @@ pub const TARGETS: &[Target] = &[
         short_rounds: 800,
         // A million partitions that are alike stand in a few bytes, and two images are held.
         memory_bytes_max: 96 << 20,
+    },
+    Target {
+        name: "group_log",
+        run: group_log::run,
+        seeds: group_log::seeds,
+        short_rounds: 800,
+        // As of the metadata: three images are held.
+        memory_bytes_max: 128 << 20,
     },
     Target {
         name: "peers",

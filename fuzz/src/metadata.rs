@@ -13,11 +13,11 @@ use record::{ClusterId, DirectoryId, Offset, TopicId};
 
 use crate::input::Input;
 
-const CLUSTER: ClusterId = ClusterId([9; 16]);
+pub(crate) const CLUSTER: ClusterId = ClusterId([9; 16]);
 /// Kinds of what an input has.
 const VALUE: u8 = 0;
 const IMAGE: u8 = 1;
-const CHECKSUM_BYTES: usize = 8;
+pub(crate) const CHECKSUM_BYTES: usize = 8;
 
 /// See the module.
 pub fn run(input: &[u8]) {
@@ -74,12 +74,12 @@ fn address(port: u16) -> Address {
     }
 }
 
-fn start(node: NodeId, home: Option<Home>) -> Command {
+pub(crate) fn start(node: NodeId, home: Option<Home>) -> Command {
     let address = address(9092);
     Command::StartNode { node, address, home }
 }
 
-fn home(directory: u8) -> Home {
+pub(crate) fn home(directory: u8) -> Home {
     Home {
         directory: DirectoryId([directory; 16]),
         shards: 2,
@@ -88,13 +88,13 @@ fn home(directory: u8) -> Home {
     }
 }
 
-fn image(metadata: &Metadata, place: Offset) -> Bytes {
+pub(crate) fn image(metadata: &Metadata, place: Offset) -> Bytes {
     let mut writer = ImageWriter::begin(metadata, place);
     while writer.go_on(metadata, 1 << 10) {}
     writer.finish()
 }
 
-fn seal(place: Offset, content: &[u8]) -> Bytes {
+pub(crate) fn seal(place: Offset, content: &[u8]) -> Bytes {
     let mut digest = Digest::new(CrcAlgorithm::Crc64Nvme);
     digest.update(&place.0.to_be_bytes());
     digest.update(content);

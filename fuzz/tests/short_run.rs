@@ -116,6 +116,11 @@ fn metadata() {
 }
 
 #[test]
+fn group_log() {
+    run_shortly("group_log");
+}
+
+#[test]
 fn peers() {
     run_shortly("peers");
 }
