@@ -17,6 +17,7 @@ mod image;
 mod log;
 mod memory;
 mod plan;
+mod reassignment;
 #[cfg(test)]
 mod tests;
 pub mod topic_config;
@@ -32,7 +33,7 @@ use record::{ClusterId, DirectoryId, Epoch, PartitionId, TopicId};
 
 pub use apply::ApplyError;
 pub use broker_config::{BrokerConfig, KnownBrokerConfig};
-pub use command::{Address, COMMAND_BYTES_MAX, Command, Home, ReplicaSet};
+pub use command::{Address, COMMAND_BYTES_MAX, Command, Drain, Home, ReplicaSet};
 pub(crate) use command::{read_address, read_home, write_address, write_home};
 pub use configs::{ConfigEdit, ConfigOperation, ConfigTarget, ConfigValue, ConfigWish};
 pub use group_log::{Effect, GroupImage, PROPOSAL_COMMANDS_MAX, Process, Proposal, image_entries};
@@ -45,10 +46,10 @@ pub use topic_id::fresh_topic_id;
 pub use topic_name::{TOPIC_NAME_BYTES_MAX, TopicNameError, check_new_name, check_topic_name, is_internal};
 
 use memory::Taken;
+use reassignment::Reassignment;
 
 use crate::leader::NodeId;
 use crate::producers::ProducerId;
-use crate::replica::{Assignment, Configuration};
 
 /// The internal partition that holds the metadata's commands (the identity Kafka gives its own).
 pub const METADATA_PARTITION: PartitionId = PartitionId {
@@ -108,6 +109,8 @@ pub struct Node {
     pub incarnation: i32,
     /// For other nodes; `None` if its last start did not say it.
     pub home: Option<Home>,
+    /// It gives up all that it holds, and gets nothing more.
+    pub drain: Option<Drain>,
 }
 
 /// A topic.
@@ -142,10 +145,19 @@ impl Topic {
         self.partitions.get(index).map(|partition| &partition.replicas)
     }
 
-    /// Says whether several nodes hold each of its partitions.
+    /// Says whether several nodes hold a partition, or have held it: then they are told of its epochs (`Metadata::assignment`).
     #[must_use]
-    pub fn is_replicated(&self) -> bool {
-        self.replicas(0).is_some_and(|replicas| replicas.len() > 1)
+    pub fn is_shared(&self, index: i32) -> bool {
+        let index = usize::try_from(index).ok();
+        let found = index.and_then(|index| self.partitions.get(index));
+        found.is_some_and(|partition| partition.is_shared)
+    }
+
+    /// All nodes that hold some of a partition's log (`Metadata::holders`).
+    pub fn holders(&self, index: i32) -> impl Iterator<Item = NodeId> + '_ {
+        let index = usize::try_from(index).ok();
+        let found = index.and_then(|index| self.partitions.get(index));
+        found.into_iter().flat_map(Partition::holders)
     }
 }
 
@@ -157,6 +169,10 @@ struct Partition {
     opened_epoch: Epoch,
     /// ... and the leader's incarnation at that moment.
     opened_incarnation: i32,
+    /// Several nodes hold it, or have held it.
+    is_shared: bool,
+    /// The change of its replicas that is under way; mostly none.
+    reassignment: Option<Box<Reassignment>>,
 }
 
 /// The leader of a partition, and its epoch.
@@ -168,6 +184,18 @@ pub struct PartitionState {
     pub epoch: Epoch,
     /// The nodes that hold the partition.
     pub replicas: ReplicaSet,
+    /// The replica set that it is to have, where that is another one.
+    pub target: Option<ReplicaSet>,
+    /// Several nodes hold it, or have held it.
+    pub is_shared: bool,
+}
+
+impl PartitionState {
+    /// The nodes that are to become replicas.
+    pub fn joining(&self) -> impl Iterator<Item = NodeId> + '_ {
+        let target = self.target.iter().flat_map(|target| target.iter().copied());
+        target.filter(|node| !self.replicas.contains(node))
+    }
 }
 
 impl Metadata {
@@ -253,7 +281,7 @@ impl Metadata {
     /// Compacted logs have gaps, which cannot be sent to a replica yet.
     #[must_use]
     pub fn default_replicas(&self, config: &[ConfigChange]) -> i32 {
-        let nodes = self.reachable_nodes().take(DEFAULT_REPLICAS).count().max(1);
+        let nodes = self.open_nodes().take(DEFAULT_REPLICAS).count().max(1);
         match self.is_compacted(config) {
             true => 1,
             false => i32::try_from(nodes).expect("there are few"),
@@ -268,32 +296,6 @@ impl Metadata {
             && TopicSettings::resolve(&wanted, &self.defaults)
                 .compaction
                 .is_some()
-    }
-
-    /// The epoch of a partition that several nodes hold, as its replicas are told of it. `None` if one node holds it, or there is no such
-    /// partition.
-    #[must_use]
-    pub fn assignment(&self, partition: PartitionId) -> Option<Assignment> {
-        let state = self
-            .partition(partition)
-            .filter(|state| state.replicas.len() > 1)?;
-        let configuration = Configuration {
-            replicas: state.replicas.to_vec(),
-            ack_quorum: state.replicas.len() / 2 + 1,
-        };
-        // Replica sets do not change yet: the epochs before had the same.
-        let earlier = match state.epoch > Epoch(0) {
-            true => vec![configuration.clone()],
-            false => Vec::new(),
-        };
-        Some(Assignment {
-            epoch: state.epoch,
-            leader: state.leader,
-            configuration,
-            earlier,
-            joining: Vec::new(),
-            uncertain: Vec::new(),
-        })
     }
 
     /// All nodes that have started, sorted by id.
@@ -363,6 +365,11 @@ impl Metadata {
             leader: partition.leader,
             epoch: self.epoch_of(partition),
             replicas: Arc::clone(&partition.replicas),
+            is_shared: partition.is_shared,
+            target: match partition.reassignment.as_deref() {
+                Some(Reassignment::Filling { target, .. }) => Some(Arc::clone(target)),
+                _ => None,
+            },
         }
     }
 

@@ -9,6 +9,7 @@
 mod image;
 mod members;
 mod metadata_log;
+mod placement;
 mod presence;
 
 use std::cell::Cell;
@@ -36,6 +37,7 @@ use crate::mailbox::Stopping;
 
 pub(crate) use members::keep_members;
 pub(crate) use metadata_log::{CommitError, MetadataLog};
+pub(crate) use placement::place_replicas;
 use presence::Presence;
 pub(crate) use presence::{look_after, replace_leaders};
 

@@ -174,6 +174,7 @@ fn plan_code(error: &PlanError) -> ErrorCode {
         | PlanError::ReplicasMax { .. }
         | PlanError::UnreachableNodes { .. } => ErrorCode::InvalidReplicationFactor,
         PlanError::CompactedReplicas { .. } => ErrorCode::InvalidConfig,
+        PlanError::CompactedMove | PlanError::Unreachable { .. } => ErrorCode::InvalidReplicaAssignment,
         PlanError::LeaderChanged { .. } => ErrorCode::NotLeaderOrFollower,
         PlanError::ProducerIdsExhausted => ErrorCode::UnknownServerError,
     }
@@ -192,6 +193,10 @@ fn apply_code(error: &ApplyError) -> ErrorCode {
             ErrorCode::InvalidPartitions
         }
         ApplyError::InvalidReplicaSet | ApplyError::NotAReplica { .. } => ErrorCode::InvalidReplicaAssignment,
+        ApplyError::ReplicasUnsettled { .. } => ErrorCode::ReassignmentInProgress,
+        ApplyError::NodeHolds { .. } | ApplyError::LastNode { .. } | ApplyError::DrainedToItself { .. } => {
+            ErrorCode::InvalidRequest
+        }
         ApplyError::AlreadyFormatted { .. }
         | ApplyError::NotFormatted
         | ApplyError::UnknownNode { .. }
@@ -201,6 +206,10 @@ fn apply_code(error: &ApplyError) -> ErrorCode {
         | ApplyError::NodesExhausted
         | ApplyError::StartPassed { .. }
         | ApplyError::EpochNotNext { .. }
+        | ApplyError::EpochPassed { .. }
+        | ApplyError::ReplicasUnchanged { .. }
+        | ApplyError::NotJoining { .. }
+        | ApplyError::NothingUnsettled { .. }
         | ApplyError::ProducerIdsTaken { .. } => ErrorCode::UnknownServerError,
     }
 }

@@ -251,17 +251,27 @@ impl Core {
             let Some(topic) = metadata.topic_named(GROUPS_TOPIC) else {
                 return;
             };
-            for partition in self.own_partitions(topic, 0) {
+            let own = self.own_partitions(topic, 0);
+            let is_here = |index: &i32| own.iter().any(|id| id.index == *index);
+            self.groups.hosts.borrow_mut().retain(|index, host| {
+                let stays = is_here(index);
+                if !stays {
+                    host.close();
+                }
+                stays
+            });
+            for partition in own {
+                let is_shared = topic.is_shared(partition.index);
                 let shard = self.shard(self.facts.shard_of(partition)).clone();
                 let led = shard
                     .with_leader(partition, Leader::epoch)
                     .ok()
-                    .filter(|_| topic.is_replicated());
+                    .filter(|_| is_shared);
                 let mut hosts = self.groups.hosts.borrow_mut();
-                if topic.is_replicated() {
+                if is_shared {
                     if let Some(host) = hosts
                         .get(&partition.index)
-                        .filter(|host| host.epoch() != led)
+                        .filter(|host| led.is_none() || host.epoch() != led)
                         .cloned()
                     {
                         host.close();

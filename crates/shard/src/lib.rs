@@ -18,6 +18,7 @@ mod replay;
 mod replication;
 mod retention;
 mod role;
+mod sharing;
 mod snapshots;
 mod topic_counters;
 mod troubles;
@@ -62,6 +63,7 @@ pub use replication::{Letter, Message};
 pub use retention::{BY_AGE, BY_SIZE, Outlived, RetentionCounters, Trimmed};
 pub use role::NotLed;
 use role::Role;
+use sharing::Returning;
 pub use topic_counters::{TopicBook, TopicCounters};
 pub use troubles::Chore;
 use troubles::Troubles;
@@ -150,6 +152,7 @@ pub struct Shard {
     layout: Layout,
     removals: Removals,
     replication: Replication,
+    returning: Returning,
     /// Partitions whose compaction failed, with the moment until which they are left alone.
     compaction_rests: RefCell<BTreeMap<PartitionId, Duration>>,
     /// Something was read ahead.
@@ -196,6 +199,7 @@ impl Shard {
             layout: Layout::since(began),
             removals: Removals::default(),
             replication,
+            returning: Returning::default(),
             compaction_rests: RefCell::new(BTreeMap::new()),
             read_ahead: Notify::new(),
             file_is_wanted: Notify::new(),
@@ -268,7 +272,7 @@ impl Shard {
 
     /// Why a partition that is not here is not led here.
     fn absence(&self, id: PartitionId) -> NotLed {
-        match self.elsewhere.borrow().contains(&id) {
+        match self.elsewhere.borrow().contains(&id) || self.returning.has(id) {
             true => NotLed::NotLeader,
             false => NotLed::UnknownPartition,
         }
@@ -276,6 +280,7 @@ impl Shard {
 
     /// Takes changed configs of a topic over for one of its partitions. Nothing happens if the partition is not here.
     pub fn configure_partition(&self, id: PartitionId, topic: TopicSettings) {
+        self.returning.configure(id, topic);
         if let Some(partition) = self.partitions.borrow_mut().get_mut(&id) {
             partition.topic = topic;
             partition.role.handle_durability(topic.durability);

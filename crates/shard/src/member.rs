@@ -75,6 +75,8 @@ pub enum Report {
     },
     /// A replica that counted nowhere holds all that is committed.
     CaughtUp {
+        /// The epoch that says so.
+        epoch: Epoch,
         /// The replica.
         replica: NodeId,
     },
@@ -143,7 +145,10 @@ impl Member {
                 Action::Leader(action) => Step::Lead(action),
                 Action::Committed { .. } => Step::Show,
                 Action::Settled { epoch } => Step::Report(Report::Settled { epoch }),
-                Action::CaughtUp { replica } => Step::Report(Report::CaughtUp { replica }),
+                Action::CaughtUp { replica } => match self.led_epoch() {
+                    Some(epoch) => Step::Report(Report::CaughtUp { epoch, replica }),
+                    None => continue,
+                },
             };
             return Some(step);
         }

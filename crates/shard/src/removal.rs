@@ -30,6 +30,7 @@ impl Shard {
     /// Gives a partition up: waiting clients are told, its files go in the background. Where the journal has no room for the
     /// deletion now, it is tried again.
     pub fn delete_partition(&self, id: PartitionId) {
+        self.returning.forget(id);
         if let Some(partition) = self.partitions.borrow_mut().swap_remove(&id) {
             if let Ok(leader) = partition.role.leader() {
                 self.producer_room.note_gone(leader.producers());
@@ -40,6 +41,14 @@ impl Shard {
         }
         self.give_up_files(id);
         self.background.notify_one();
+    }
+
+    /// Deletes a partition no more that begins anew, for there is nothing of it.
+    pub(super) fn keep_files(&self, id: PartitionId) {
+        self.removals
+            .refused
+            .borrow_mut()
+            .retain(|refused| *refused != id);
     }
 
     /// Says if the journal had room for that.

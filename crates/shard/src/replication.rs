@@ -148,16 +148,21 @@ impl Replication {
 
 impl Shard {
     /// Opens a partition that other nodes hold too: the replica that was recovered, or an empty one. It follows, and is in doubt,
-    /// until it is assigned.
+    /// until it is assigned. One that this node has given up, and that comes back, is opened later.
     ///
     /// # Errors
     /// The recovered log contradicts itself: a sentence for the operator.
     pub fn open_replica(
-        &self,
+        self: &Rc<Self>,
         id: PartitionId,
         topic: TopicSettings,
         recovered: Option<&RecoveredPartition>,
     ) -> Result<(), String> {
+        if recovered.is_none() && !self.store.borrow().may_begin(id) {
+            self.open_when_forgotten(id, topic);
+            return Ok(());
+        }
+        self.keep_files(id);
         let (now, limits) = (self.clock.monotonic(), self.settings.producer_limits);
         let stored = recovered.map_or_else(|| Ok(Stored::default()), stored);
         let replica = stored.and_then(|stored| Replica::recover(now, self.settings.node, limits, stored));
@@ -191,6 +196,9 @@ impl Shard {
     /// # Errors
     /// The partition is not here, or has no other replica.
     pub fn assign(&self, id: PartitionId, assignment: Assignment) -> Result<(), NotLed> {
+        let Some(assignment) = self.returning.assign(id, assignment) else {
+            return Ok(());
+        };
         self.hear(id, Word::Assign(assignment))?;
         let early = self.replication.early.borrow_mut().remove(&id);
         for (from, letter) in early.unwrap_or_default() {

@@ -5,6 +5,7 @@ mod epochs;
 mod examinations;
 mod recompression;
 mod replicas;
+mod sharing;
 mod writers;
 
 use std::sync::atomic::{AtomicU64, Ordering};

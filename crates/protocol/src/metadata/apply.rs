@@ -144,6 +144,62 @@ pub enum ApplyError {
         /// The epoch that was to be opened.
         got: Epoch,
     },
+    /// The epoch that something is said of is over.
+    #[error("epoch {got} is over: {current} is the present one")]
+    EpochPassed {
+        /// The present epoch.
+        current: Epoch,
+        /// The epoch that something was said of.
+        got: Epoch,
+    },
+    /// One change of a partition's replicas at a time.
+    #[error(
+        "the replicas of {partition} have just changed, and its log is not yet safe with the new ones; try again"
+    )]
+    ReplicasUnsettled {
+        /// The partition.
+        partition: PartitionId,
+    },
+    /// It has these replicas, or is getting them.
+    #[error("{partition} has these replicas, or is getting them")]
+    ReplicasUnchanged {
+        /// The partition.
+        partition: PartitionId,
+    },
+    /// Only nodes that are to become replicas catch up.
+    #[error("node {replica} is not about to become a replica of {partition}")]
+    NotJoining {
+        /// The node.
+        replica: NodeId,
+        /// The partition.
+        partition: PartitionId,
+    },
+    /// Nothing is left to be settled.
+    #[error("the replicas of {partition} are settled")]
+    NothingUnsettled {
+        /// The partition.
+        partition: PartitionId,
+    },
+    /// A node gives up what it holds before it is removed.
+    #[error("node {node} holds {partitions} partition(s): drain it first, and wait until it holds none")]
+    NodeHolds {
+        /// The node.
+        node: NodeId,
+        /// The partitions.
+        partitions: usize,
+    },
+    /// A cluster has a node.
+    #[error("node {node} is the cluster's only one")]
+    LastNode {
+        /// The node.
+        node: NodeId,
+    },
+    /// Somebody else has to get what a node gives up.
+    #[error("node {node} cannot give to itself what it gives up")]
+    DrainedToItself {
+        /// The node.
+        node: NodeId,
+    },
     /// Somebody else has got these ids, or the block is empty.
     #[error("producer ids from {} cannot be handed out: {} is next", got.0, next.0)]
     ProducerIdsTaken {
@@ -164,7 +220,9 @@ impl Metadata {
         match command {
             Command::FormatCluster { cluster } => self.cluster = Some(*cluster),
             Command::StartNode { node, address, home } => {
-                let incarnation = self.nodes.get(node).map_or(0, |known| known.incarnation + 1);
+                let known = self.nodes.get(node);
+                let incarnation = known.map_or(0, |known| known.incarnation + 1);
+                let drain = known.and_then(|known| known.drain.clone());
                 self.joined.remove(node);
                 self.nodes.insert(
                     *node,
@@ -172,6 +230,7 @@ impl Metadata {
                         address: address.clone(),
                         incarnation,
                         home: home.clone(),
+                        drain,
                     },
                 );
             }
@@ -220,6 +279,27 @@ impl Metadata {
                 epoch,
                 leader,
             } => self.open_epoch(*partition, *epoch, *leader),
+            Command::SetReplicas {
+                partition,
+                epoch,
+                replicas,
+            } => self.set_replicas(*partition, *epoch, replicas),
+            Command::CaughtUp {
+                partition,
+                epoch,
+                replica,
+            } => self.note_caught_up(*partition, *epoch, *replica),
+            Command::Settled { partition, .. } => self.note_settled(*partition),
+            Command::DrainNode { node, drain } => {
+                let known = self.nodes.get_mut(node).expect("checked");
+                known.drain.clone_from(drain);
+            }
+            Command::RemoveNode { node } => {
+                self.nodes.remove(node);
+                self.joined.remove(node);
+                self.broker_configs.remove(&Some(*node));
+                self.resolve_settings();
+            }
         }
         assert_eq!(self.topics.len(), self.names.len(), "every topic has one name");
         Ok(())
@@ -326,6 +406,19 @@ impl Metadata {
                 epoch,
                 leader,
             } => self.check_open_epoch(*partition, *epoch, *leader),
+            Command::SetReplicas {
+                partition,
+                epoch,
+                replicas,
+            } => self.check_set_replicas(*partition, *epoch, replicas),
+            Command::CaughtUp {
+                partition,
+                epoch,
+                replica,
+            } => self.check_caught_up(*partition, *epoch, *replica),
+            Command::Settled { partition, epoch } => self.check_settled(*partition, *epoch),
+            Command::DrainNode { node, drain } => self.check_drain(*node, drain.as_ref()),
+            Command::RemoveNode { node } => self.check_removal(*node),
         }
     }
 
@@ -390,7 +483,11 @@ impl Metadata {
         Ok(())
     }
 
-    fn check_replica_sets(&self, first_index: i32, partitions: &[ReplicaSet]) -> Result<(), ApplyError> {
+    pub(super) fn check_replica_sets(
+        &self,
+        first_index: i32,
+        partitions: &[ReplicaSet],
+    ) -> Result<(), ApplyError> {
         if partitions.is_empty() {
             return Err(ApplyError::NoPartitions);
         }
@@ -419,17 +516,11 @@ impl Metadata {
         epoch: Epoch,
         leader: NodeId,
     ) -> Result<(), ApplyError> {
-        let found = self
-            .find_partition(partition)
-            .ok_or(ApplyError::UnknownPartition { partition })?;
+        let found = self.check_partition(partition)?;
         if !found.replicas.contains(&leader) {
             return Err(ApplyError::NotAReplica { leader, partition });
         }
-        let current = self.epoch_of(found);
-        if current.0.checked_add(1) != Some(epoch.0) {
-            return Err(ApplyError::EpochNotNext { current, got: epoch });
-        }
-        Ok(())
+        self.check_next_epoch(found, epoch)
     }
 
     fn new_topic(
@@ -480,12 +571,14 @@ impl Metadata {
                 leader,
                 opened_epoch: Epoch(0),
                 opened_incarnation,
+                is_shared: replicas.len() > 1,
+                reassignment: None,
             }
         };
         replica_sets.iter().map(new_partition).collect()
     }
 
-    fn open_epoch(&mut self, partition: PartitionId, epoch: Epoch, leader: NodeId) {
+    pub(super) fn open_epoch(&mut self, partition: PartitionId, epoch: Epoch, leader: NodeId) {
         let opened_incarnation = self
             .nodes
             .get(&leader)

@@ -34,6 +34,13 @@ pub struct Home {
     pub start: u64,
 }
 
+/// A node is to give up all that it holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Drain {
+    /// The node that gets it, where that can; otherwise those that hold the fewest replicas.
+    pub to: Option<NodeId>,
+}
+
 /// The nodes that hold one partition; the first is its first leader.
 pub type ReplicaSet = Arc<[NodeId]>;
 
@@ -123,6 +130,43 @@ pub enum Command {
         /// Its leader, one of the replicas.
         leader: NodeId,
     },
+    /// Opens the next epoch of one partition, from which on it is to have other replicas.
+    SetReplicas {
+        /// The partition.
+        partition: PartitionId,
+        /// The epoch: one above the present one.
+        epoch: Epoch,
+        /// The replicas. Those that are none yet are sent the log first.
+        replicas: ReplicaSet,
+    },
+    /// The leader of an epoch says that a node which is to become a replica holds all that is committed. The last one opens the next epoch.
+    CaughtUp {
+        /// The partition.
+        partition: PartitionId,
+        /// The epoch: the present one.
+        epoch: Epoch,
+        /// The node.
+        replica: NodeId,
+    },
+    /// The leader of an epoch says that its ack quorum holds all that the replicas before have committed: they may give it up.
+    Settled {
+        /// The partition.
+        partition: PartitionId,
+        /// The epoch: the present one.
+        epoch: Epoch,
+    },
+    /// Has a node give up all that it holds and get nothing more; or not any longer.
+    DrainNode {
+        /// The node.
+        node: NodeId,
+        /// `None` if it may hold something again.
+        drain: Option<Drain>,
+    },
+    /// A node that holds nothing is none of the cluster's any more.
+    RemoveNode {
+        /// The node.
+        node: NodeId,
+    },
 }
 
 /// The largest command that a plan may come to, in bytes: a topic of as many partitions as it can have, with eight replicas
@@ -130,8 +174,9 @@ pub enum Command {
 pub const COMMAND_BYTES_MAX: usize = 384 << 10;
 
 const FORMAT: &str = "metadata command";
-/// Says since version 2 for which client's address topics are made or changed, and since 3 how other nodes reach a node.
-const VERSION: u8 = 3;
+/// Says since version 2 for which client's address topics are made or changed, and since 3 how other nodes reach a node. Since 4 there are
+/// changes of replicas, and nodes that are drained or removed.
+const VERSION: u8 = 4;
 const FIRST_WITH_CLIENTS: u8 = 2;
 const FIRST_WITH_HOMES: u8 = 3;
 
@@ -200,8 +245,14 @@ impl Command {
             | Command::StartNode { .. }
             | Command::JoinNode { .. }
             | Command::OpenEpoch { .. }
+            | Command::CaughtUp { .. }
+            | Command::Settled { .. }
+            | Command::DrainNode { .. }
+            | Command::RemoveNode { .. }
             | Command::AllocateProducerIds { .. } => true,
-            Command::CreateTopic { .. } | Command::CreatePartitions { .. } => false,
+            Command::CreateTopic { .. } | Command::CreatePartitions { .. } | Command::SetReplicas { .. } => {
+                false
+            }
             Command::DeleteTopic { .. }
             | Command::SetTopicConfig { .. }
             | Command::SetBrokerConfig { .. } => self.frees_room(),
@@ -215,6 +266,7 @@ impl Command {
             self,
             Command::SetTopicConfig { .. }
                 | Command::SetBrokerConfig { .. }
+                | Command::DrainNode { .. }
                 | Command::AllocateProducerIds { .. }
         )
     }
@@ -291,10 +343,43 @@ impl Command {
                 leader,
             } => {
                 writer.u8(8);
-                writer.bytes_16(partition.topic.0);
-                writer.i32(partition.index);
+                write_partition(&mut writer, *partition);
                 writer.i32(epoch.0);
                 writer.i32(leader.0);
+            }
+            Command::SetReplicas {
+                partition,
+                epoch,
+                replicas,
+            } => {
+                writer.u8(11);
+                write_partition(&mut writer, *partition);
+                writer.i32(epoch.0);
+                write_replica_set(&mut writer, replicas);
+            }
+            Command::CaughtUp {
+                partition,
+                epoch,
+                replica,
+            } => {
+                writer.u8(12);
+                write_partition(&mut writer, *partition);
+                writer.i32(epoch.0);
+                writer.i32(replica.0);
+            }
+            Command::Settled { partition, epoch } => {
+                writer.u8(13);
+                write_partition(&mut writer, *partition);
+                writer.i32(epoch.0);
+            }
+            Command::DrainNode { node, drain } => {
+                writer.u8(14);
+                writer.i32(node.0);
+                write_drain(&mut writer, drain.as_ref());
+            }
+            Command::RemoveNode { node } => {
+                writer.u8(15);
+                writer.i32(node.0);
             }
         }
         writer.close()
@@ -357,10 +442,7 @@ fn read_command(reader: &mut Reader<'_>, version: u8) -> Result<Command, DecodeE
             next: ProducerId(reader.i64("producer id")?),
         },
         8 => Command::OpenEpoch {
-            partition: PartitionId {
-                topic: TopicId(reader.bytes_16("topic id")?),
-                index: reader.i32("partition index")?,
-            },
+            partition: read_partition(reader)?,
             epoch: Epoch(reader.i32("epoch")?),
             leader: NodeId(reader.i32("leader")?),
         },
@@ -375,6 +457,27 @@ fn read_command(reader: &mut Reader<'_>, version: u8) -> Result<Command, DecodeE
             node: NodeId(reader.i32("node")?),
             home: read_home(reader)?.ok_or(DecodeError::Impossible { field: "home" })?,
         },
+        11 => Command::SetReplicas {
+            partition: read_partition(reader)?,
+            epoch: Epoch(reader.i32("epoch")?),
+            replicas: read_replica_set(reader)?,
+        },
+        12 => Command::CaughtUp {
+            partition: read_partition(reader)?,
+            epoch: Epoch(reader.i32("epoch")?),
+            replica: NodeId(reader.i32("replica")?),
+        },
+        13 => Command::Settled {
+            partition: read_partition(reader)?,
+            epoch: Epoch(reader.i32("epoch")?),
+        },
+        14 => Command::DrainNode {
+            node: NodeId(reader.i32("node")?),
+            drain: read_drain(reader)?,
+        },
+        15 => Command::RemoveNode {
+            node: NodeId(reader.i32("node")?),
+        },
         value => {
             return Err(DecodeError::UnknownKind {
                 field: "command kind",
@@ -382,6 +485,37 @@ fn read_command(reader: &mut Reader<'_>, version: u8) -> Result<Command, DecodeE
             });
         }
     })
+}
+
+fn write_partition(writer: &mut Writer, partition: PartitionId) {
+    writer.bytes_16(partition.topic.0);
+    writer.i32(partition.index);
+}
+
+fn read_partition(reader: &mut Reader<'_>) -> Result<PartitionId, DecodeError> {
+    Ok(PartitionId {
+        topic: TopicId(reader.bytes_16("topic id")?),
+        index: reader.i32("partition index")?,
+    })
+}
+
+pub(super) fn write_drain(writer: &mut Writer, drain: Option<&Drain>) {
+    writer.u8(u8::from(drain.is_some()));
+    if let Some(drain) = drain {
+        writer.u8(u8::from(drain.to.is_some()));
+        drain.to.iter().for_each(|to| writer.i32(to.0));
+    }
+}
+
+pub(super) fn read_drain(reader: &mut Reader<'_>) -> Result<Option<Drain>, DecodeError> {
+    if !read_flag(reader, "drain")? {
+        return Ok(None);
+    }
+    let to = match read_flag(reader, "node that gets what another gives up")? {
+        true => Some(NodeId(reader.i32("node")?)),
+        false => None,
+    };
+    Ok(Some(Drain { to }))
 }
 
 pub(crate) fn write_address(writer: &mut Writer, address: &Address) {
@@ -429,7 +563,7 @@ pub(crate) fn read_home(reader: &mut Reader<'_>) -> Result<Option<Home>, DecodeE
     }))
 }
 
-fn read_flag(reader: &mut Reader<'_>, field: &'static str) -> Result<bool, DecodeError> {
+pub(super) fn read_flag(reader: &mut Reader<'_>, field: &'static str) -> Result<bool, DecodeError> {
     match reader.u8(field)? {
         0 => Ok(false),
         1 => Ok(true),

@@ -197,8 +197,9 @@ impl Metadata {
         let Some(topic) = self.topics.get(&id) else {
             return Ok(());
         };
-        let replicas = topic.partitions.first().map_or(1, |first| first.replicas.len());
-        if replicas == 1
+        let shared = topic.partitions.iter().filter(|partition| partition.is_shared);
+        let replicas = shared.map(|partition| partition.wanted().len()).max();
+        if replicas.is_none()
             || is_internal(&topic.name)
             || !changes.iter().any(|change| &*change.name == "cleanup.policy")
         {
@@ -212,7 +213,7 @@ impl Metadata {
                 .is_some()
         {
             true => Err(PlanError::CompactedReplicas {
-                got: i32::try_from(replicas).unwrap_or(i32::MAX),
+                got: i32::try_from(replicas.unwrap_or(1)).unwrap_or(i32::MAX),
             }),
             false => Ok(()),
         }

@@ -12,11 +12,14 @@ use crc_fast::{CrcAlgorithm, Digest};
 use record::{ClusterId, Epoch, Offset, TopicId};
 
 use super::broker_config::BrokerConfig;
-use super::command::{read_address, read_broker, read_changes, read_client, read_home, read_replica_set};
 use super::command::{
-    write_address, write_broker, write_changes, write_client, write_home, write_replica_set,
+    read_address, read_broker, read_changes, read_client, read_drain, read_flag, read_home, read_replica_set,
+};
+use super::command::{
+    write_address, write_broker, write_changes, write_client, write_drain, write_home, write_replica_set,
 };
 use super::memory::new_topic_bytes;
+use super::reassignment::Reassignment;
 use super::topic_config::{ConfigChange, TopicConfig, TopicSettings};
 use super::{Metadata, Node, Partition, Topic};
 use crate::encoding::{DecodeError, Reader, Writer};
@@ -24,9 +27,11 @@ use crate::leader::NodeId;
 use crate::producers::ProducerId;
 
 const FORMAT: &str = "metadata image";
-/// Says since version 2 how other nodes reach a node, and which have joined and not started.
-const VERSION: u8 = 2;
+/// Says since version 2 how other nodes reach a node, and which have joined and not started; since 3 which replicas change, and which nodes are
+/// drained.
+const VERSION: u8 = 3;
 const FIRST_WITH_HOMES: u8 = 2;
+const FIRST_WITH_REASSIGNMENTS: u8 = 3;
 const CHECKSUM_BYTES: usize = 8;
 /// Incarnations and epochs: far from what counting up could reach, so that what goes on from there never overflows.
 const COUNT_MAX: i32 = i32::MAX / 2;
@@ -58,6 +63,7 @@ impl ImageWriter {
             write_address(&mut writer, &known.address);
             writer.i32(known.incarnation);
             write_home(&mut writer, known.home.as_ref());
+            write_drain(&mut writer, known.drain.as_ref());
         }
         writer.count(image.joined.len());
         for (node, home) in &image.joined {
@@ -156,12 +162,17 @@ impl Metadata {
                 ..FIRST_WITH_HOMES => None,
                 _ => read_home(reader)?,
             };
+            let drain = match version {
+                ..FIRST_WITH_REASSIGNMENTS => None,
+                _ => read_drain(reader)?,
+            };
             self.nodes.insert(
                 id,
                 Node {
                     address,
                     incarnation,
                     home,
+                    drain,
                 },
             );
         }
@@ -178,7 +189,7 @@ impl Metadata {
             self.broker_configs.insert(broker, config);
         }
         for _ in 0..reader.count("topics", 28)? {
-            let topic = self.read_topic(reader)?;
+            let topic = self.read_topic(reader, version)?;
             self.insert_topic(topic);
         }
         self.resolve_settings();
@@ -196,7 +207,7 @@ impl Metadata {
         Ok(())
     }
 
-    fn read_topic(&self, reader: &mut Reader<'_>) -> Result<Topic, DecodeError> {
+    fn read_topic(&self, reader: &mut Reader<'_>, version: u8) -> Result<Topic, DecodeError> {
         let id = TopicId(reader.bytes_16("topic id")?);
         possible(follows(&self.topics, &id), "topic id")?;
         let name: Arc<str> = reader.text("topic name")?.into();
@@ -211,7 +222,7 @@ impl Metadata {
             if alike == 0 || alike > PARTITIONS_MAX - known {
                 return Err(impossible("number of partitions"));
             }
-            let partition = self.read_partition(reader)?;
+            let partition = self.read_partition(reader, version)?;
             partitions.resize(partitions.len() + alike, partition);
         }
         possible(!partitions.is_empty(), "number of partitions")?;
@@ -229,24 +240,49 @@ impl Metadata {
         })
     }
 
-    fn read_partition(&self, reader: &mut Reader<'_>) -> Result<Partition, DecodeError> {
+    fn read_partition(&self, reader: &mut Reader<'_>, version: u8) -> Result<Partition, DecodeError> {
         let replicas = read_replica_set(reader)?;
-        let partition = Partition {
+        let mut partition = Partition {
             leader: NodeId(reader.i32("leader")?),
             opened_epoch: Epoch(reader.i32("epoch")?),
             opened_incarnation: reader.i32("incarnation")?,
+            is_shared: replicas.len() > 1,
+            reassignment: None,
             replicas,
         };
+        if version >= FIRST_WITH_REASSIGNMENTS {
+            partition.is_shared = read_flag(reader, "shared partition")?;
+            partition.reassignment = read_reassignment(reader)?.map(Box::new);
+        }
         let replicas = &partition.replicas;
-        let is_fit = |(index, node): (usize, &NodeId)| {
-            self.nodes.contains_key(node) && !replicas[..index].contains(node)
-        };
-        possible(replicas.iter().enumerate().all(is_fit), "replicas")?;
+        possible(self.is_replica_set(replicas), "replicas")?;
         possible(replicas.contains(&partition.leader), "leader")?;
         let starts = 0..=self.nodes[&partition.leader].incarnation;
         possible(starts.contains(&partition.opened_incarnation), "incarnation")?;
         possible((0..=COUNT_MAX).contains(&partition.opened_epoch.0), "epoch")?;
+        let is_lone = replicas.len() == 1 && partition.reassignment.is_none();
+        possible(partition.is_shared || is_lone, "shared partition")?;
+        let is_sound = match partition.reassignment.as_deref() {
+            None => true,
+            Some(Reassignment::Unsettled { before }) => self.is_replica_set(before) && before != replicas,
+            Some(Reassignment::Filling { target, caught_up }) => {
+                let mut joining = partition.joining();
+                self.is_replica_set(target)
+                    && joining.any(|node| !caught_up.contains(&node))
+                    && caught_up.iter().enumerate().all(|(index, node)| {
+                        partition.joining().any(|joining| joining == *node)
+                            && !caught_up[..index].contains(node)
+                    })
+            }
+        };
+        possible(is_sound, "change of replicas")?;
         Ok(partition)
+    }
+
+    fn is_replica_set(&self, nodes: &[NodeId]) -> bool {
+        let is_fit =
+            |(index, node): (usize, &NodeId)| self.nodes.contains_key(node) && !nodes[..index].contains(node);
+        !nodes.is_empty() && nodes.iter().enumerate().all(is_fit)
     }
 }
 
@@ -277,6 +313,39 @@ fn write_values<'a>(writer: &mut Writer, values: impl Iterator<Item = (&'static 
     write_changes(writer, &changes);
 }
 
+const FILLING: u8 = 1;
+const UNSETTLED: u8 = 2;
+
+fn write_reassignment(writer: &mut Writer, reassignment: Option<&Reassignment>) {
+    match reassignment {
+        None => writer.u8(0),
+        Some(Reassignment::Filling { target, caught_up }) => {
+            writer.u8(FILLING);
+            write_replica_set(writer, target);
+            write_replica_set(writer, caught_up);
+        }
+        Some(Reassignment::Unsettled { before }) => {
+            writer.u8(UNSETTLED);
+            write_replica_set(writer, before);
+        }
+    }
+}
+
+fn read_reassignment(reader: &mut Reader<'_>) -> Result<Option<Reassignment>, DecodeError> {
+    let field = "change of replicas";
+    Ok(match reader.u8(field)? {
+        0 => None,
+        FILLING => Some(Reassignment::Filling {
+            target: read_replica_set(reader)?,
+            caught_up: read_replica_set(reader)?.to_vec(),
+        }),
+        UNSETTLED => Some(Reassignment::Unsettled {
+            before: read_replica_set(reader)?,
+        }),
+        value => return Err(DecodeError::UnknownKind { field, value }),
+    })
+}
+
 /// Partitions that are alike stand once, with their number: most topics need one entry.
 fn write_topic(writer: &mut Writer, topic: &Topic) {
     writer.bytes_16(topic.id.0);
@@ -290,6 +359,8 @@ fn write_topic(writer: &mut Writer, topic: &Topic) {
         writer.i32(run[0].leader.0);
         writer.i32(run[0].opened_epoch.0);
         writer.i32(run[0].opened_incarnation);
+        writer.u8(u8::from(run[0].is_shared));
+        write_reassignment(writer, run[0].reassignment.as_deref());
     }
     write_client(writer, topic.client);
 }

@@ -104,12 +104,23 @@ pub enum PlanError {
         /// The nodes that others reach.
         reachable: usize,
     },
+    /// Nothing can be sent to a node (Kafka: INVALID_REPLICA_ASSIGNMENT).
+    #[error(
+        "node {node} can hold no more replicas: other nodes do not reach it (start it with --peer), or it is drained"
+    )]
+    Unreachable {
+        /// The node.
+        node: NodeId,
+    },
     /// Several replicas of a compacted topic (Kafka: INVALID_CONFIG).
     #[error("topics with cleanup.policy=compact have 1 replica in this release, not {got}")]
     CompactedReplicas {
         /// The count wished for.
         got: i32,
     },
+    /// Other replicas of a compacted topic (Kafka: INVALID_REPLICA_ASSIGNMENT).
+    #[error("topics with cleanup.policy=compact keep the one replica that they have in this release")]
+    CompactedMove,
     /// Another node leads by now (Kafka: NOT_LEADER_OR_FOLLOWER).
     #[error("{partition} is led by node {leader} by now")]
     LeaderChanged {
@@ -305,7 +316,7 @@ impl Metadata {
     }
 
     /// Checks what was planned. Its size, too: what the log refuses in the middle of a change would leave half of it made.
-    fn checked(&self, command: Command) -> Result<Command, PlanError> {
+    pub(super) fn checked(&self, command: Command) -> Result<Command, PlanError> {
         self.check(&command)?;
         match command.encode().len() {
             ..=COMMAND_BYTES_MAX => Ok(command),
@@ -333,8 +344,12 @@ impl Metadata {
         let count = usize::try_from(replica_count).unwrap_or(0);
         let all = self.nodes.len();
         let nodes: Vec<NodeId> = match count > 1 {
-            true => self.reachable_nodes().collect(),
-            false => self.nodes.keys().copied().collect(),
+            true => self.open_nodes().collect(),
+            false => {
+                let all = self.nodes.iter();
+                let open = all.filter(|(_, node)| node.drain.is_none());
+                open.map(|(id, _)| *id).collect()
+            }
         };
         if count == 0 || count > all {
             return Err(PlanError::ReplicaCount {

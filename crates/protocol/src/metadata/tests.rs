@@ -359,10 +359,10 @@ fn commands_of_version_1_name_no_client() {
 #[test]
 fn unknown_versions_and_kinds_are_refused() {
     let mut bytes = start(0).encode().to_vec();
-    bytes[0] = 4;
+    bytes[0] = 5;
     assert!(matches!(
         Command::decode(&bytes),
-        Err(DecodeError::UnknownVersion { got: 4, known: 3, .. })
+        Err(DecodeError::UnknownVersion { got: 5, known: 4, .. })
     ));
     assert_eq!(
         Command::decode(&[1, 99]),
@@ -568,6 +568,31 @@ pub(super) fn any_command() -> impl Strategy<Value = Command> {
             first: ProducerId(first),
             next: ProducerId(next)
         }),
+        (
+            id.clone(),
+            0..3,
+            0..4,
+            prop::collection::vec((0..4).prop_map(NodeId), 0..4)
+        )
+            .prop_map(|(topic, index, epoch, replicas)| Command::SetReplicas {
+                partition: PartitionId { topic, index },
+                epoch: Epoch(epoch),
+                replicas: replicas.into(),
+            }),
+        (id.clone(), 0..3, 0..4, 0..4).prop_map(|(topic, index, epoch, replica)| Command::CaughtUp {
+            partition: PartitionId { topic, index },
+            epoch: Epoch(epoch),
+            replica: NodeId(replica)
+        }),
+        (id.clone(), 0..3, 0..4).prop_map(|(topic, index, epoch)| Command::Settled {
+            partition: PartitionId { topic, index },
+            epoch: Epoch(epoch)
+        }),
+        (0..4, prop::option::of(prop::option::of(0..4))).prop_map(|(node, drain)| Command::DrainNode {
+            node: NodeId(node),
+            drain: drain.map(|to| Drain { to: to.map(NodeId) })
+        }),
+        (0..4).prop_map(|node| Command::RemoveNode { node: NodeId(node) }),
         (id, 0..3, 0..5, 0..4).prop_map(|(topic, index, epoch, leader)| Command::OpenEpoch {
             partition: PartitionId { topic, index },
             epoch: Epoch(epoch),

@@ -42,7 +42,11 @@ impl ChangeLog {
             Command::CreatePartitions { .. } => Change::PartitionsAdded,
             Command::SetTopicConfig { .. } => Change::TopicConfigsChanged,
             Command::SetBrokerConfig { .. } => Change::NodeConfigsChanged,
-            Command::FormatCluster { .. }
+            Command::SetReplicas { .. } => Change::ReplicasChanged,
+            Command::DrainNode { .. } | Command::RemoveNode { .. } => Change::NodesChanged,
+            Command::CaughtUp { .. }
+            | Command::Settled { .. }
+            | Command::FormatCluster { .. }
             | Command::StartNode { .. }
             | Command::JoinNode { .. }
             | Command::AllocateProducerIds { .. }
@@ -83,7 +87,23 @@ fn tell(command: &Command, before: Option<&TopicBefore>) {
             let node = broker.map_or_else(|| "all".to_owned(), |node| node.0.to_string());
             tracing::info!(node, configs = in_words(changes), "configs of nodes were changed");
         }
-        Command::FormatCluster { .. }
+        Command::SetReplicas {
+            partition, replicas, ..
+        } => {
+            let replicas: Vec<i32> = replicas.iter().map(|node| node.0).collect();
+            tracing::info!(%partition, ?replicas, "a partition is to have other replicas");
+        }
+        Command::DrainNode { node, drain } => {
+            let to = drain.as_ref().and_then(|drain| drain.to).map(|to| to.0);
+            match drain {
+                Some(_) => tracing::info!(node = node.0, to, "a node is to give up what it holds"),
+                None => tracing::info!(node = node.0, "a node may hold something again"),
+            }
+        }
+        Command::RemoveNode { node } => tracing::info!(node = node.0, "a node was removed"),
+        Command::CaughtUp { .. }
+        | Command::Settled { .. }
+        | Command::FormatCluster { .. }
         | Command::StartNode { .. }
         | Command::JoinNode { .. }
         | Command::AllocateProducerIds { .. }

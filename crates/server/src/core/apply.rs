@@ -10,7 +10,7 @@ use platform::slices::Slices;
 use protocol::ApplyError;
 use protocol::groups::TopicChange;
 use protocol::leader::NodeId;
-use protocol::metadata::{Command, Metadata, PartitionState, Topic, TopicSettings};
+use protocol::metadata::{Command, Metadata, Topic, TopicSettings};
 use protocol::producers::ProducerId;
 use protocol::replica::Assignment;
 use record::{Epoch, PartitionId, TopicId};
@@ -101,6 +101,9 @@ impl Core {
         }
         self.metadata.borrow_mut().clone_from(image);
         self.tell_next_producer_id();
+        for topic in before.topics() {
+            self.follow_later_holders(topic, &mut slices).await;
+        }
         self.assign_replicas(&mut slices).await;
         for topic in before.topics() {
             if image.topic(topic.id).is_some() {
@@ -129,7 +132,7 @@ impl Core {
         let (own, others) = self.sorted_partitions(topic, first_index);
         for id in own {
             let state = image.partition(id).expect("the image has the topic");
-            self.open_partition(id, &state, settings)
+            self.open_partition(id, (state.epoch, state.is_shared), settings)
                 .expect("a partition that nobody has opened contradicts nothing");
             slices.did(1).await;
         }
@@ -148,8 +151,8 @@ impl Core {
     ) {
         for id in self.own_partitions(known, 0) {
             let epoch = |metadata: &Metadata| metadata.partition(id).map(|state| state.epoch);
-            if epoch(before) != epoch(image) && !known.is_replicated() {
-                let state = image.partition(id).expect("the image has the topic");
+            let state = image.partition(id).expect("the image has the topic");
+            if epoch(before) != epoch(image) && !state.is_shared {
                 self.open_epoch(id, state.epoch, state.leader);
             }
             slices.did(1).await;
@@ -162,6 +165,7 @@ impl Core {
             self.open_partitions(&topic, first_index, slices).await;
         }
         let (deleted, forgotten) = self.partitions_deleted_by(command);
+        let was_here = self.is_held_before(command);
         self.metadata.borrow_mut().apply(command)?;
         match command {
             Command::CreateTopic { id, .. } | Command::CreatePartitions { id, .. } => {
@@ -190,9 +194,77 @@ impl Core {
             }
             // Epochs begin on every partition that the node leads. A node is told of its own start before it serves.
             Command::StartNode { .. } => self.assign_replicas(slices).await,
-            Command::FormatCluster { .. } | Command::JoinNode { .. } => {}
+            Command::SetReplicas { partition, .. }
+            | Command::CaughtUp { partition, .. }
+            | Command::Settled { partition, .. } => {
+                self.follow_holders(*partition, was_here);
+                self.open_coordinators();
+            }
+            Command::RemoveNode { node } if *node == self.facts.node => {
+                tracing::error!("this node was removed from the cluster, and ends");
+                self.lost.notify_one();
+            }
+            Command::FormatCluster { .. }
+            | Command::JoinNode { .. }
+            | Command::DrainNode { .. }
+            | Command::RemoveNode { .. } => {}
         }
         Ok(())
+    }
+
+    /// Says whether this node holds some of the partition whose replicas a command changes, before it does.
+    fn is_held_before(&self, command: &Command) -> bool {
+        let (Command::SetReplicas { partition, .. }
+        | Command::CaughtUp { partition, .. }
+        | Command::Settled { partition, .. }) = command
+        else {
+            return false;
+        };
+        self.with_metadata(|metadata| metadata.holders(*partition).contains(&self.facts.node))
+    }
+
+    /// Has this core's shard hold a partition, share it, or give it up, as the image has it now; and tells a replica of its epoch.
+    fn follow_holders(&self, id: PartitionId, was_here: bool) {
+        let Some(shard) = self.shards.get(&self.facts.shard_of(id)) else {
+            return;
+        };
+        let found = self.with_metadata(|metadata| {
+            let topic = metadata.topic(id.topic)?;
+            let is_here = topic.holders(id.index).any(|node| node == self.facts.node);
+            let assignment = metadata.assignment(id);
+            Some((is_here, topic_settings(metadata, topic), assignment))
+        });
+        let Some((is_here, settings, Some(assignment))) = found else {
+            return;
+        };
+        match (was_here, is_here) {
+            (true, true) => shard
+                .share(id)
+                .expect("a partition that the image names is open in its shard"),
+            (false, true) => {
+                shard.forget_elsewhere(id);
+                shard
+                    .open_replica(id, settings, None)
+                    .expect("a partition that nobody has opened contradicts nothing");
+            }
+            (true, false) => {
+                tracing::info!(partition = %id, "other nodes hold this partition now, and it is given up here");
+                shard.delete_partition(id);
+                shard.note_elsewhere(id);
+            }
+            (false, false) => {}
+        }
+        self.assign(id, assignment);
+    }
+
+    /// The same for the partitions that there were before a later image.
+    async fn follow_later_holders(&self, known: &Topic, slices: &mut Slices) {
+        let (own, others) = self.sorted_partitions(known, 0);
+        let own = own.into_iter().map(|id| (id, true));
+        for (id, was_here) in own.chain(others.into_iter().map(|id| (id, false))) {
+            self.follow_holders(id, was_here);
+            slices.did(1).await;
+        }
     }
 
     /// Leads a partition of this core in the epoch that was opened.
@@ -216,8 +288,12 @@ impl Core {
 
     async fn assign_topic(&self, id: TopicId, slices: &mut Slices) {
         let own = self.with_metadata(|metadata| {
-            let replicated = metadata.topic(id).filter(|topic| topic.is_replicated());
-            replicated.map_or_else(Vec::new, |topic| self.own_partitions(topic, 0))
+            let topic = metadata.topic(id);
+            topic.map_or_else(Vec::new, |topic| {
+                let mut own = self.own_partitions(topic, 0);
+                own.retain(|id| topic.is_shared(id.index));
+                own
+            })
         });
         for id in own {
             if let Some(assignment) = self.with_metadata(|metadata| metadata.assignment(id)) {
@@ -230,13 +306,13 @@ impl Core {
     /// Tells a replica of its epoch, and has it be linked with the others, if it is here.
     fn assign(&self, id: PartitionId, assignment: Assignment) {
         let shard = self.facts.shard_of(id);
-        let replicas = &assignment.configuration.replicas;
+        let holders = self.with_metadata(|metadata| metadata.holders(id));
         let own = self.facts.node;
-        let Some(held) = self.shards.get(&shard).filter(|_| replicas.contains(&own)) else {
+        let Some(held) = self.shards.get(&shard).filter(|_| holders.contains(&own)) else {
             return;
         };
         self.wanted_links
-            .want(shard, replicas.iter().copied().filter(|node| *node != own));
+            .want(shard, holders.into_iter().filter(|node| *node != own));
         held.assign(id, assignment)
             .expect("a replica that the image names is open in its shard");
     }
@@ -306,10 +382,7 @@ impl Core {
                 index,
             })
             .filter(|id| self.shards.contains_key(&self.facts.shard_of(*id)))
-            .partition(|id| {
-                let replicas = topic.replicas(id.index).expect("it is one of the topic's");
-                replicas.contains(&self.facts.node)
-            })
+            .partition(|id| topic.holders(id.index).any(|node| node == self.facts.node))
     }
 
     /// Opens the partitions that a topic is about to get. They begin with the first epoch.
@@ -317,15 +390,7 @@ impl Core {
         let settings = self.with_metadata(|metadata| topic_settings(metadata, topic));
         let (own, others) = self.sorted_partitions(topic, first_index);
         for id in own {
-            let state = PartitionState {
-                leader: self.facts.node,
-                epoch: Epoch(0),
-                replicas: topic
-                    .replicas(id.index)
-                    .expect("it is one of the topic's")
-                    .clone(),
-            };
-            self.open_partition(id, &state, settings)
+            self.open_partition(id, (Epoch(0), topic.is_shared(id.index)), settings)
                 .expect("a new partition contradicts nothing");
             slices.did(1).await;
         }
@@ -346,7 +411,7 @@ impl Core {
             let state = metadata
                 .partition(id)
                 .expect("a topic's partitions are in the metadata");
-            self.open_partition(id, &state, settings)?;
+            self.open_partition(id, (state.epoch, state.is_shared), settings)?;
         }
         Ok(())
     }
@@ -356,14 +421,14 @@ impl Core {
     fn open_partition(
         &self,
         id: PartitionId,
-        state: &PartitionState,
+        (epoch, is_shared): (Epoch, bool),
         settings: TopicSettings,
     ) -> Result<(), String> {
         let recovered = self.take_recovered(id);
         let shard = self.shard(self.facts.shard_of(id));
-        match state.replicas.len() {
-            1 => shard.open_partition(id, Some(state.epoch), settings, recovered.as_ref()),
-            _ => shard.open_replica(id, settings, recovered.as_ref()),
+        match is_shared {
+            false => shard.open_partition(id, Some(epoch), settings, recovered.as_ref()),
+            true => shard.open_replica(id, settings, recovered.as_ref()),
         }
     }
 }

@@ -22,7 +22,7 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 use super::{StartError, start_error};
 use crate::accept::accept_clients;
 use crate::config::{Config, HostPort};
-use crate::controller::{MetadataLog, keep_members, replace_leaders};
+use crate::controller::{MetadataLog, keep_members, place_replicas, replace_leaders};
 use crate::core::{Core, NodeFacts};
 use crate::core_death::{Deaths, death_notices};
 use crate::core_life::CoreLife;
@@ -375,6 +375,7 @@ impl Opening {
         on_every_core(core, move |core| core.adopt(&image)).await?;
         platform::turns::spawn(core.clone().follow_group(next));
         platform::turns::spawn(keep_members(core.clone()));
+        platform::turns::spawn(place_replicas(core.clone()));
         platform::turns::spawn(replace_leaders(core.clone()));
         serve_on_every_core(core).await
     }

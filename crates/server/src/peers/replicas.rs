@@ -15,12 +15,15 @@ use protocol::peer::{Message, ReplicaMessage};
 use record::PartitionId;
 use shard::{Letter, Report, Shard};
 use tokio::sync::Notify;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use super::Purpose;
 use super::dial::dial_node;
+use crate::controller::ChangeError;
 use crate::core::Core;
 
+/// Before the metadata is told again what it could not take.
+const REST: Duration = Duration::from_secs(1);
 /// The longest that a node which stops waits for others to lead in its place.
 const HAND_OVER: Duration = Duration::from_secs(3);
 
@@ -74,25 +77,64 @@ pub(crate) async fn keep_links(core: Rc<Core>) {
 }
 
 impl Core {
-    /// Has other replicas lead in the place of this node.
-    pub(crate) async fn hand_over(&self, to: Vec<(PartitionId, NodeId)>) {
-        let handed = self.facts.mailboxes.carry_out(0, move |core| async move {
-            core.hand_over_here(to).await;
-        });
-        // The node is stopping if it is not done.
-        let _ = handed.await;
+    /// Has the metadata know what replicas here have to say, and does so again until it is known, or is not so any more.
+    async fn tell_metadata(&self, mut reports: Vec<(PartitionId, Report)>) {
+        while !reports.is_empty() {
+            let told = reports.clone();
+            let told = self
+                .facts
+                .mailboxes
+                .call(0, move |core| core.tell_metadata_here(told));
+            match told.await {
+                Ok(left) => reports = left,
+                // The node is stopping.
+                Err(_) => return,
+            }
+            if !reports.is_empty() {
+                sleep(REST).await;
+            }
+        }
     }
 
-    async fn hand_over_here(&self, mut to: Vec<(PartitionId, NodeId)>) {
-        to.retain(|(_, leader)| self.is_here(*leader));
-        let partitions = to.len();
+    /// Gives back what is to be told again.
+    async fn tell_metadata_here(
+        self: Rc<Core>,
+        mut reports: Vec<(PartitionId, Report)>,
+    ) -> Vec<(PartitionId, Report)> {
+        reports.retain(|(_, report)| match report {
+            Report::Preferred { replica } => self.is_here(*replica),
+            Report::Settled { .. } | Report::CaughtUp { .. } => true,
+        });
         let own = self.facts.node;
-        let plan = move |metadata: &Metadata, (id, leader): (PartitionId, NodeId), _: &mut Plans| {
-            metadata.plan_succession(id, own, leader)
+        let plan = move |metadata: &Metadata, (id, report): (PartitionId, Report), _: &mut Plans| match report
+        {
+            Report::Preferred { replica } => metadata.plan_succession(id, own, replica),
+            Report::Settled { epoch } => metadata.plan_settled(id, epoch),
+            Report::CaughtUp { epoch, replica } => metadata.plan_caught_up(id, epoch, replica),
         };
-        let changed = self.change_all(None, None, to, plan).await.unwrap_or_default();
-        let made = changed.iter().filter(|changed| changed.is_ok()).count();
-        tracing::info!(partitions, made, "partitions were handed over to other replicas");
+        let made = self.change_all(None, None, reports.clone(), plan).await;
+        let Ok(made) = made else {
+            return Vec::new();
+        };
+        let is_open = |(_, report): &(PartitionId, Report), made: &Result<(), ChangeError>| {
+            // Who could lead in this node's place is looked at again and again.
+            let is_once = !matches!(report, Report::Preferred { .. });
+            is_once && matches!(made, Err(error) if !matches!(error, ChangeError::Plan(_)))
+        };
+        let open = reports.into_iter().zip(&made);
+        let open = open.filter(|(report, made)| is_open(report, made));
+        open.map(|(report, _)| report).collect()
+    }
+
+    /// Has other replicas lead in the place of this node.
+    pub(crate) async fn hand_over(&self, to: Vec<(PartitionId, NodeId)>) {
+        let partitions = to.len();
+        let preferred = |(id, replica)| (id, Report::Preferred { replica });
+        self.tell_metadata(to.into_iter().map(preferred).collect()).await;
+        tracing::info!(
+            partitions,
+            "other replicas were asked to lead in this node's place"
+        );
     }
 
     /// Before this node stops: has others lead what it leads, if they can.
@@ -122,17 +164,10 @@ async fn carry_letters(core: Rc<Core>, shard: Rc<Shard>) {
             let (message, room) = to_message(letter);
             core.peers.send_with(purpose, to, &message, room);
         }
-        let reports = shard.take_reports().into_iter();
-        let able: Vec<_> = reports
-            .filter_map(|(partition, report)| match report {
-                Report::Preferred { replica } => Some((partition, replica)),
-                // Replica sets do not change, and nobody is in doubt.
-                Report::Settled { .. } | Report::CaughtUp { .. } => None,
-            })
-            .collect();
-        if !able.is_empty() {
+        let reports = shard.take_reports();
+        if !reports.is_empty() {
             let core = core.clone();
-            turns::spawn(async move { core.hand_over(able).await });
+            turns::spawn(async move { core.tell_metadata(reports).await });
         }
     }
 }

@@ -245,7 +245,7 @@ impl Cluster {
         self.reached.crowded |= !shard.waiting.for_commit.borrow().is_empty();
         for (id, report) in shard.take_reports() {
             let replica = match report {
-                Report::CaughtUp { replica } => replica,
+                Report::CaughtUp { replica, .. } => replica,
                 // The seed chooses who leads.
                 Report::Preferred { .. } => continue,
                 Report::Settled { .. } => panic!("the replica set never changes"),

@@ -140,6 +140,7 @@ impl Store {
             self.removals.push(removal, staged);
         }
         self.give_back(&job.checkpoint);
+        self.forget_deleted(&job.checkpoint);
         Ok(())
     }
 

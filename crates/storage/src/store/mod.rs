@@ -8,6 +8,7 @@ mod carrying;
 mod checkpointing;
 mod compacting;
 mod cutting;
+mod forgetting;
 mod importing;
 mod layout;
 mod load;
@@ -47,6 +48,7 @@ use crate::partition::{PartitionLog, SegmentRolling, TailBatch};
 use crate::witness::Witnesses;
 use caches::Caches;
 use compacting::Compaction;
+use forgetting::Deleted;
 use importing::Imports;
 use layout::Layout;
 use removal::Removals;
@@ -136,6 +138,7 @@ pub struct Store {
     /// Sequences of the journal files that segments consist of.
     adopted: BTreeSet<u64>,
     removals: Removals,
+    deleted: Deleted,
     returning: Returning,
     imports: Imports,
     compaction: Compaction,

@@ -12,6 +12,7 @@ use record::{BatchHeader, Epoch, Offset, PartitionId};
 
 use super::caches::Caches;
 use super::compacting::Compaction;
+use super::forgetting::Deleted;
 use super::importing::Imports;
 use super::layout::Layout;
 use super::removal::Removals;
@@ -190,6 +191,7 @@ impl Store {
             partitions: replay.logs,
             layout: Layout::recovered(unlaid, recovered.journal_bytes),
             adopted,
+            deleted: Deleted::recovered(&replay.removals),
             removals: Removals::listed(replay.removals),
             returning: Returning::default(),
             imports: Imports::default(),

@@ -281,7 +281,7 @@ impl Store {
         Some(adopted)
     }
 
-    /// Gives a partition up for ever. Its identity is never used again.
+    /// Gives a partition up for ever. Its identity may be used again when [`Store::may_begin`] says so.
     ///
     /// # Errors
     /// As `append`. Nothing has changed then.
@@ -291,6 +291,7 @@ impl Store {
         }
         let frame = self.stage_bare(EntryKind::Delete, id, Offset::ZERO)?;
         let log = self.partitions.swap_remove(&id).expect("seen above");
+        self.deleted.note(id, frame);
         let files: Vec<AdoptedFile> = log
             .segments
             .iter()

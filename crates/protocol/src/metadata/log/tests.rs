@@ -214,7 +214,7 @@ fn an_image_with_something_twice_or_out_of_order_or_negative_is_refused() {
     let whole: Vec<u8> = log.parts().iter().flat_map(|part| part.bytes.to_vec()).collect();
     let content = &whole[..whole.len() - 8];
     // Behind the version, the cluster's id, the next producer id and their number.
-    let nodes = [29, 48];
+    let nodes = [29, 49];
     let topic = |number: u8| {
         let id = topic_id(number).0;
         content
@@ -225,7 +225,8 @@ fn an_image_with_something_twice_or_out_of_order_or_negative_is_refused() {
     // Behind the id, the name, the configs and the number of runs: how many are alike, and the replicas' number.
     let run = topic(1) + 16 + 10 + 4 + 4;
     let (replicas, leader, epoch, incarnation) = (run + 8, run + 16, run + 20, run + 24);
-    let cases: [(usize, &[u8], &str); 18] = [
+    let shared = run + 28;
+    let cases: [(usize, &[u8], &str); 24] = [
         (17, &[0x80], "producer id"),
         (nodes[0], &[0xff; 4], "node"),
         // The next one is 1, too.
@@ -234,7 +235,7 @@ fn an_image_with_something_twice_or_out_of_order_or_negative_is_refused() {
         (nodes[1] + 14, &[0x80], "incarnation"),
         (nodes[1] + 14, &[0x7f], "incarnation"),
         // A broker with configs that is no node, in the place of none.
-        (71, &[0, 0, 0, 1, 1, 0, 0, 0, 7], "broker"),
+        (73, &[0, 0, 0, 1, 1, 0, 0, 0, 7], "broker"),
         (topic(2), &topic_id(1).0, "topic id"),
         (topic(1), &topic_id(3).0, "topic id"),
         (run, &[0; 4], "number of partitions"),
@@ -247,6 +248,25 @@ fn an_image_with_something_twice_or_out_of_order_or_negative_is_refused() {
         (epoch, &[0x7f], "epoch"),
         (incarnation, &[0x80], "incarnation"),
         (incarnation, &[0, 0, 0, 1], "incarnation"),
+        // Two replicas and not shared; then changes of replicas: to none, from what they are, and such as nobody has to be filled for.
+        (shared, &[0], "shared partition"),
+        (shared, &[1, 2, 0, 0, 0, 0], "change of replicas"),
+        (
+            shared,
+            &[1, 2, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 1],
+            "change of replicas",
+        ),
+        (shared, &[1, 2, 0, 0, 0, 1, 0, 0, 0, 9], "change of replicas"),
+        (
+            shared,
+            &[1, 1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0],
+            "change of replicas",
+        ),
+        (
+            shared,
+            &[1, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1],
+            "change of replicas",
+        ),
     ];
     for (at, bytes, field) in cases {
         let mut forged = content.to_vec();
@@ -290,9 +310,9 @@ fn an_image_has_these_bytes() {
         // Version, kind, place, number of the part, not the last, length;
         "0110000000000000000c000000000000000040",
         // version, cluster, next producer id,
-        "02090909090909090909090909090909090000000000000000",
+        "03090909090909090909090909090909090000000000000000",
         // two nodes: the first, and the second as far as it fits.
-        "000000020000000000000004726f7065238400000000000000000100000004726f706523840000",
+        "000000020000000000000004726f706523840000000000000000000100000004726f7065238400",
     );
     assert_eq!(first, expected);
 }

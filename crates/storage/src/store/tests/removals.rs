@@ -400,3 +400,34 @@ fn records_without_times_are_as_old_as_what_came_after_them() {
     log.tail.iter_mut().for_each(|batch| batch.max_timestamp_ms = -1);
     assert_eq!(rig.store.retention_start(id, older_than(i64::MAX), None), None);
 }
+
+#[test]
+fn a_deleted_partition_begins_anew_once_nothing_tells_of_it() {
+    let (mut rig, _) = laid_out_rig();
+    let id = partition(0);
+    assert!(!rig.store.may_begin(id), "it is there");
+    rig.store.delete_partition(id).expect("there is room");
+    rig.flush();
+    // Its files are named in the checkpoint, and then it is named in the journal.
+    assert!(!rig.store.may_begin(id));
+    assert_ne!(rig.remove(), 0);
+    assert!(!rig.store.may_begin(id));
+    let (mut rig, _) = rig.restart();
+    assert!(!rig.store.may_begin(id), "a start reads the deletion back");
+    rig.remove();
+    rig.store.hasten_forgetting(id);
+    rig.lay_out();
+    assert!(rig.store.may_begin(id));
+    rig.store.open_partition(id, super::rig::rolling(id));
+    let (before, after) = (rig.append(0, 100), rig.append(0, 100));
+    rig.flush();
+    for _ in 0..2 {
+        let (again, recovered) = rig.restart();
+        rig = again;
+        assert_eq!(recovered.partitions.len(), 1);
+        assert_eq!(rig.read(0), [before.as_ref(), after.as_ref()].concat());
+        rig.remove();
+        rig.lay_out();
+        assert!(!rig.segments(0).is_empty());
+    }
+}

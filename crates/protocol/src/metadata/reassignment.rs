@@ -1,0 +1,496 @@
+//! A partition's way from one replica set to another, one change at a time.
+//!
+//! ```text
+//!   SetReplicas ──► filling: those that join are sent the log,     ──► unsettled: the new set is in force, and the ──► Settled
+//!                   beside the replica set, and count nowhere          old one has to be met by who opens an epoch
+//!                                 the last CaughtUp
+//! ```
+//! Every arrow but the last opens an epoch. A second change has to wait for `Settled`: two sets that may hold something alone would
+//! make a log that nobody can find (run 3 in docs/protocols/replication.md). Nobody gives a replica up before.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use record::{Epoch, PartitionId, TopicId};
+
+use super::command::{Command, ReplicaSet};
+use super::memory::partitions_bytes;
+use super::{ApplyError, Drain, Metadata, Partition, PlanError, is_internal};
+use crate::leader::NodeId;
+use crate::replica::{Assignment, Configuration};
+
+/// See the module.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Reassignment {
+    /// Some of the target are sent the log.
+    Filling {
+        /// The replica set that is to be.
+        target: ReplicaSet,
+        /// Those of it that are no replicas and hold all that is committed.
+        caught_up: Vec<NodeId>,
+    },
+    /// The replica set was changed, and not every ack quorum of it is known to hold what this one before has committed.
+    Unsettled {
+        /// The replica set before.
+        before: ReplicaSet,
+    },
+}
+
+impl Partition {
+    /// Those that are sent the log and count nowhere.
+    pub(super) fn joining(&self) -> impl Iterator<Item = NodeId> + '_ {
+        let target = match self.reassignment.as_deref() {
+            Some(Reassignment::Filling { target, .. }) => &target[..],
+            _ => &[],
+        };
+        let joining = target.iter().copied();
+        joining.filter(|node| !self.replicas.contains(node))
+    }
+
+    /// All nodes that hold some of the log, and may not give it up.
+    pub(super) fn holders(&self) -> impl Iterator<Item = NodeId> + '_ {
+        let before = match self.reassignment.as_deref() {
+            Some(Reassignment::Unsettled { before }) => &before[..],
+            _ => &[],
+        };
+        let before = before.iter().copied();
+        let before = before.filter(|node| !self.replicas.contains(node));
+        self.replicas.iter().copied().chain(self.joining()).chain(before)
+    }
+
+    /// The replica set that is in force once nothing changes any more.
+    pub(super) fn wanted(&self) -> &ReplicaSet {
+        match self.reassignment.as_deref() {
+            Some(Reassignment::Filling { target, .. }) => target,
+            _ => &self.replicas,
+        }
+    }
+
+    /// Says whether nobody is missing any more that the target wants filled.
+    fn is_filled(&self) -> bool {
+        let Some(Reassignment::Filling { caught_up, .. }) = self.reassignment.as_deref() else {
+            return false;
+        };
+        self.joining().all(|node| caught_up.contains(&node))
+    }
+
+    fn is_unsettled(&self) -> bool {
+        matches!(self.reassignment.as_deref(), Some(Reassignment::Unsettled { .. }))
+    }
+}
+
+fn configuration(replicas: &ReplicaSet) -> Configuration {
+    Configuration {
+        replicas: replicas.to_vec(),
+        ack_quorum: replicas.len() / 2 + 1,
+    }
+}
+
+impl Metadata {
+    /// The epoch of a partition that several nodes hold or have held, as its replicas are told of it. `None` if one node has always held it, or
+    /// there is no such partition.
+    #[must_use]
+    pub fn assignment(&self, partition: PartitionId) -> Option<Assignment> {
+        let found = self.find_partition(partition).filter(|found| found.is_shared)?;
+        let epoch = self.epoch_of(found);
+        let configuration = configuration(&found.replicas);
+        let mut earlier = Vec::new();
+        if let Some(Reassignment::Unsettled { before }) = found.reassignment.as_deref() {
+            earlier.push(self::configuration(before));
+        }
+        if epoch > Epoch(0) {
+            earlier.push(configuration.clone());
+        }
+        Some(Assignment {
+            epoch,
+            leader: found.leader,
+            configuration,
+            earlier,
+            joining: found.joining().collect(),
+            uncertain: Vec::new(),
+        })
+    }
+
+    /// All nodes that hold some of a partition's log: its replicas, those that are to become some, and those that may not give it up yet.
+    #[must_use]
+    pub fn holders(&self, partition: PartitionId) -> Vec<NodeId> {
+        let found = self.find_partition(partition);
+        found.map_or_else(Vec::new, |found| found.holders().collect())
+    }
+
+    pub(super) fn check_set_replicas(
+        &self,
+        partition: PartitionId,
+        epoch: Epoch,
+        replicas: &ReplicaSet,
+    ) -> Result<(), ApplyError> {
+        let found = self.check_partition(partition)?;
+        self.check_next_epoch(found, epoch)?;
+        self.check_replica_sets(0, std::slice::from_ref(replicas))?;
+        if found.is_unsettled() {
+            return Err(ApplyError::ReplicasUnsettled { partition });
+        }
+        match replicas == found.wanted() {
+            true => Err(ApplyError::ReplicasUnchanged { partition }),
+            false => Ok(()),
+        }
+    }
+
+    pub(super) fn set_replicas(&mut self, partition: PartitionId, epoch: Epoch, replicas: &ReplicaSet) {
+        let found = self.partition_mut(partition);
+        found.is_shared = true;
+        let filling = Reassignment::Filling {
+            target: Arc::clone(replicas),
+            caught_up: Vec::new(),
+        };
+        // Back to what is in force already, nothing is left to be done.
+        let is_change = *replicas != found.replicas;
+        found.reassignment = is_change.then(|| Box::new(filling));
+        let leader = found.leader;
+        match found.is_filled() {
+            true => self.switch(partition, epoch),
+            false => self.open_epoch(partition, epoch, leader),
+        }
+    }
+
+    /// Puts the target in force. Its first node leads if the leader is none of it.
+    fn switch(&mut self, partition: PartitionId, epoch: Epoch) {
+        let topic = self.topics.get_mut(&partition.topic).expect("checked");
+        self.taken.remove(topic);
+        let index = usize::try_from(partition.index).expect("checked");
+        let found = &mut topic.partitions[index];
+        let target = Arc::clone(found.wanted());
+        let before = std::mem::replace(&mut found.replicas, target);
+        // Whoever made the topic has it count, as before.
+        topic.bytes += partitions_bytes([&found.replicas]);
+        topic.bytes -= partitions_bytes([&before]);
+        self.taken.add(topic);
+        let found = self.partition_mut(partition);
+        found.reassignment = Some(Box::new(Reassignment::Unsettled { before }));
+        let leader = match found.replicas.contains(&found.leader) {
+            true => found.leader,
+            false => found.replicas[0],
+        };
+        self.open_epoch(partition, epoch, leader);
+    }
+
+    pub(super) fn check_caught_up(
+        &self,
+        partition: PartitionId,
+        epoch: Epoch,
+        replica: NodeId,
+    ) -> Result<(), ApplyError> {
+        let found = self.check_partition(partition)?;
+        self.check_epoch(found, epoch)?;
+        let is_known = matches!(
+            found.reassignment.as_deref(),
+            Some(Reassignment::Filling { caught_up, .. }) if caught_up.contains(&replica)
+        );
+        match found.joining().any(|node| node == replica) && !is_known {
+            true => Ok(()),
+            false => Err(ApplyError::NotJoining { replica, partition }),
+        }
+    }
+
+    pub(super) fn note_caught_up(&mut self, partition: PartitionId, epoch: Epoch, replica: NodeId) {
+        let found = self.partition_mut(partition);
+        if let Some(Reassignment::Filling { caught_up, .. }) = found.reassignment.as_deref_mut() {
+            caught_up.push(replica);
+        }
+        if found.is_filled() {
+            self.switch(partition, Epoch(epoch.0 + 1));
+        }
+    }
+
+    pub(super) fn check_settled(&self, partition: PartitionId, epoch: Epoch) -> Result<(), ApplyError> {
+        let found = self.check_partition(partition)?;
+        self.check_epoch(found, epoch)?;
+        match found.is_unsettled() {
+            true => Ok(()),
+            false => Err(ApplyError::NothingUnsettled { partition }),
+        }
+    }
+
+    pub(super) fn note_settled(&mut self, partition: PartitionId) {
+        self.partition_mut(partition).reassignment = None;
+    }
+
+    pub(super) fn check_partition(&self, partition: PartitionId) -> Result<&Partition, ApplyError> {
+        let found = self.find_partition(partition);
+        found.ok_or(ApplyError::UnknownPartition { partition })
+    }
+
+    fn check_epoch(&self, found: &Partition, got: Epoch) -> Result<(), ApplyError> {
+        let current = self.epoch_of(found);
+        match current == got {
+            true => Ok(()),
+            false => Err(ApplyError::EpochPassed { current, got }),
+        }
+    }
+
+    pub(super) fn check_next_epoch(&self, found: &Partition, got: Epoch) -> Result<(), ApplyError> {
+        let current = self.epoch_of(found);
+        match current.0.checked_add(1) == Some(got.0) {
+            true => Ok(()),
+            false => Err(ApplyError::EpochNotNext { current, got }),
+        }
+    }
+
+    fn partition_mut(&mut self, partition: PartitionId) -> &mut Partition {
+        let index = usize::try_from(partition.index).expect("checked");
+        let topic = self.topics.get_mut(&partition.topic).expect("checked");
+        &mut topic.partitions[index]
+    }
+
+    /// The number of partitions that a node holds some of.
+    #[must_use]
+    pub fn held_by(&self, node: NodeId) -> usize {
+        let partitions = self.topics.values().flat_map(|topic| &topic.partitions);
+        let holds = |partition: &&Partition| partition.holders().any(|holder| holder == node);
+        partitions.filter(holds).count()
+    }
+
+    pub(super) fn check_removal(&self, node: NodeId) -> Result<(), ApplyError> {
+        if !self.nodes.contains_key(&node) && !self.joined.contains_key(&node) {
+            return Err(ApplyError::UnknownNode { node });
+        }
+        match self.held_by(node) {
+            _ if self.nodes.len() == 1 && self.nodes.contains_key(&node) => {
+                Err(ApplyError::LastNode { node })
+            }
+            0 => Ok(()),
+            partitions => Err(ApplyError::NodeHolds { node, partitions }),
+        }
+    }
+
+    pub(super) fn check_drain(&self, node: NodeId, drain: Option<&Drain>) -> Result<(), ApplyError> {
+        if !self.nodes.contains_key(&node) {
+            return Err(ApplyError::UnknownNode { node });
+        }
+        match drain.and_then(|drain| drain.to) {
+            Some(to) if to == node => Err(ApplyError::DrainedToItself { node }),
+            Some(to) if !self.nodes.contains_key(&to) => Err(ApplyError::UnknownNode { node: to }),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Metadata {
+    /// Plans that a partition gets these replicas; the first is the one that leads where it can.
+    ///
+    /// # Errors
+    /// See [`PlanError`].
+    pub fn plan_replicas(&self, partition: PartitionId, replicas: &[NodeId]) -> Result<Command, PlanError> {
+        let found = self.check_partition(partition)?;
+        let reachable: Vec<NodeId> = self.reachable_nodes().collect();
+        let is_new = |node: &&NodeId| !found.replicas.contains(node);
+        let unreachable = |node: &&NodeId| self.nodes.contains_key(node) && !reachable.contains(node);
+        if let Some(node) = replicas.iter().filter(is_new).find(unreachable) {
+            return Err(PlanError::Unreachable { node: *node });
+        }
+        // What has one replica and is not shared can be compacted.
+        let topic = self.check_topic(partition.topic)?;
+        if topic.settings.compaction.is_some() && !is_internal(&topic.name) {
+            return Err(PlanError::CompactedMove);
+        }
+        self.checked(Command::SetReplicas {
+            partition,
+            epoch: Epoch(self.epoch_of(found).0 + 1),
+            replicas: replicas.into(),
+        })
+    }
+
+    /// The replicas that the partitions of a topic are to have if there are to be `count` of each, of those that differ: more go to the nodes that
+    /// hold the fewest, fewer go from the end of each set, and the leader stays.
+    ///
+    /// # Errors
+    /// See [`PlanError`].
+    pub fn replica_sets_of(
+        &self,
+        id: TopicId,
+        count: i32,
+    ) -> Result<Vec<(PartitionId, ReplicaSet)>, PlanError> {
+        let topic = self.check_topic(id)?;
+        let nodes: Vec<NodeId> = self.open_nodes().collect();
+        let wanted = usize::try_from(count).unwrap_or(0);
+        if wanted == 0 || wanted > self.nodes.len() {
+            return Err(PlanError::ReplicaCount {
+                got: count,
+                nodes: self.nodes.len(),
+            });
+        }
+        let mut loads = self.loads();
+        let mut sets = Vec::new();
+        for (index, found) in (0..).zip(&topic.partitions) {
+            let mut set: Vec<NodeId> = found.wanted().to_vec();
+            while set.len() > wanted {
+                let last = set.iter().rposition(|node| *node != found.leader);
+                set.remove(last.expect("a set of two has one that does not lead"));
+            }
+            while set.len() < wanted {
+                let free = nodes.iter().filter(|node| !set.contains(node));
+                let Some(next) = free.min_by_key(|node| (loads.get(node), **node)) else {
+                    return Err(PlanError::UnreachableNodes {
+                        got: count,
+                        reachable: nodes.len(),
+                    });
+                };
+                set.push(*next);
+                loads.add(*next);
+            }
+            if set[..] != found.wanted()[..] {
+                sets.push((PartitionId { topic: id, index }, set.into()));
+            }
+        }
+        Ok(sets)
+    }
+
+    /// The next changes by which drained nodes get rid of what they hold, and internal topics get as many replicas as others have, so that at most
+    /// so many are under way. `is_here` says which nodes can give something and take it over.
+    #[must_use]
+    pub fn due_replica_sets(
+        &self,
+        most: usize,
+        is_here: impl Fn(NodeId) -> bool,
+    ) -> Vec<(PartitionId, ReplicaSet)> {
+        let nodes: Vec<NodeId> = self.open_nodes().filter(|node| is_here(*node)).collect();
+        let enough = nodes.len().min(super::DEFAULT_REPLICAS);
+        let is_drained = |node: &NodeId| self.nodes.get(node).is_some_and(|node| node.drain.is_some());
+        let has_drained = self.nodes.keys().any(|node| is_drained(node));
+        let (mut due, mut under_way) = (Vec::new(), 0);
+        for topic in self.topics.values() {
+            let is_internal = is_internal(&topic.name);
+            let is_compacted = topic.settings.compaction.is_some();
+            if !is_internal && (is_compacted || !has_drained) {
+                continue;
+            }
+            let enough = if is_internal { enough } else { 1 };
+            for (index, found) in (0..).zip(&topic.partitions) {
+                let is_short = found.replicas.len() < enough;
+                if found.reassignment.is_some() {
+                    under_way += 1;
+                } else if is_here(found.leader) && (is_short || found.replicas.iter().any(is_drained)) {
+                    let topic = topic.id;
+                    due.push((PartitionId { topic, index }, found, enough));
+                }
+            }
+        }
+        due.truncate(most.saturating_sub(under_way));
+        if due.is_empty() {
+            return Vec::new();
+        }
+        let mut loads = self.loads();
+        let sets = due.into_iter().map(|(partition, found, enough)| {
+            let set = self.due_set(found, enough, &nodes, &mut loads);
+            (partition, found, set)
+        });
+        let changed = sets.filter(|(_, found, set)| set[..] != found.replicas[..]);
+        changed
+            .map(|(partition, _, set)| (partition, set.into()))
+            .collect()
+    }
+
+    fn due_set(&self, found: &Partition, enough: usize, nodes: &[NodeId], loads: &mut Loads) -> Vec<NodeId> {
+        let mut set = found.replicas.to_vec();
+        let least = |set: &[NodeId], loads: &Loads| {
+            let free = nodes.iter().filter(|node| !set.contains(node));
+            free.min_by_key(|node| (loads.get(node), **node)).copied()
+        };
+        for place in 0..set.len() {
+            let Some(drain) = self.nodes.get(&set[place]).and_then(|node| node.drain.as_ref()) else {
+                continue;
+            };
+            let chosen = drain.to;
+            let chosen = chosen.filter(|node| nodes.contains(node) && !set.contains(node));
+            if let Some(next) = chosen.or_else(|| least(&set, loads)) {
+                loads.add(next);
+                set[place] = next;
+            }
+        }
+        while set.len() < enough
+            && let Some(next) = least(&set, loads)
+        {
+            loads.add(next);
+            set.push(next);
+        }
+        set
+    }
+
+    /// The nodes that replicas may be put on: others reach them, and they are not drained.
+    pub(super) fn open_nodes(&self) -> impl Iterator<Item = NodeId> + '_ {
+        self.reachable_nodes()
+            .filter(|node| self.nodes[node].drain.is_none())
+    }
+
+    fn loads(&self) -> Loads {
+        let mut loads = Loads::default();
+        for found in self.topics.values().flat_map(|topic| &topic.partitions) {
+            found.wanted().iter().for_each(|node| loads.add(*node));
+        }
+        loads
+    }
+
+    /// Plans that a replica counts as filled, or that the replica set before counts no more: reports of the leader of an epoch.
+    ///
+    /// # Errors
+    /// It is not so any more, or is known.
+    pub fn plan_caught_up(
+        &self,
+        partition: PartitionId,
+        epoch: Epoch,
+        replica: NodeId,
+    ) -> Result<Command, PlanError> {
+        self.checked(Command::CaughtUp {
+            partition,
+            epoch,
+            replica,
+        })
+    }
+
+    /// See [`Metadata::plan_caught_up`].
+    ///
+    /// # Errors
+    /// It is not so any more, or is known.
+    pub fn plan_settled(&self, partition: PartitionId, epoch: Epoch) -> Result<Command, PlanError> {
+        self.checked(Command::Settled { partition, epoch })
+    }
+
+    /// Plans that a node gives up all that it holds, to others or to a certain one, and gets nothing more; or with `None`, that it may hold something again.
+    ///
+    /// # Errors
+    /// See [`PlanError`].
+    pub fn plan_drain(&self, node: NodeId, drain: Option<Drain>) -> Result<Command, PlanError> {
+        if let Some(to) = drain.as_ref().and_then(|drain| drain.to)
+            && self.nodes.contains_key(&to)
+            && !self.open_nodes().any(|open| open == to)
+        {
+            return Err(PlanError::Unreachable { node: to });
+        }
+        self.checked(Command::DrainNode { node, drain })
+    }
+
+    /// Plans that a node that holds nothing is none of the cluster's any more.
+    ///
+    /// # Errors
+    /// See [`PlanError`].
+    pub fn plan_removal(&self, node: NodeId) -> Result<Command, PlanError> {
+        self.checked(Command::RemoveNode { node })
+    }
+}
+
+/// The replicas that each node has, or is to have.
+#[derive(Debug, Default)]
+struct Loads(BTreeMap<NodeId, usize>);
+
+impl Loads {
+    fn get(&self, node: &NodeId) -> usize {
+        self.0.get(node).copied().unwrap_or(0)
+    }
+
+    fn add(&mut self, node: NodeId) {
+        *self.0.entry(node).or_default() += 1;
+    }
+}

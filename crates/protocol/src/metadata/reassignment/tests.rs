@@ -1,0 +1,307 @@
+//! Replica sets that change: which nodes hold a partition meanwhile, whose promises its next leader wants, and what is refused.
+
+use record::{ClusterId, DirectoryId, Offset};
+
+use super::super::image::ImageWriter;
+use super::super::{Address, ConfigChange, Home, NewTopic, Plans, TopicConfig, image_parts};
+use super::super::{METADATA_NAME, Replay};
+use super::*;
+
+const TOPIC: TopicId = TopicId([1; 16]);
+const PARTITION: PartitionId = PartitionId {
+    topic: TOPIC,
+    index: 0,
+};
+const CLUSTER: ClusterId = ClusterId([9; 16]);
+
+fn start(node: i32, start: u64) -> Command {
+    let address = |port| Address {
+        host: "rope".into(),
+        port,
+    };
+    Command::StartNode {
+        node: NodeId(node),
+        address: address(9092),
+        home: Some(Home {
+            directory: DirectoryId([u8::try_from(node).expect("small"); 16]),
+            shards: 1,
+            peer: Some(address(9192)),
+            start,
+        }),
+    }
+}
+
+/// Nodes 1 to 4 of one cluster, and a topic of one partition.
+fn cluster(replicas: i32) -> Metadata {
+    let mut image = Metadata::new(TopicConfig::new());
+    image
+        .apply(&Command::FormatCluster { cluster: CLUSTER })
+        .expect("new");
+    for node in 1..=4 {
+        let Command::StartNode { home: Some(home), .. } = start(node, 1) else {
+            unreachable!("it says where it is at home")
+        };
+        let home = Home { start: 0, ..home };
+        if node > 1 {
+            let node = NodeId(node);
+            image.apply(&Command::JoinNode { node, home }).expect("it is new");
+        }
+        image.apply(&start(node, 1)).expect("it has joined");
+    }
+    let topic = NewTopic {
+        id: TOPIC,
+        name: "rope".into(),
+        partition_count: 1,
+        replica_count: replicas,
+        config: Vec::new(),
+    };
+    let planned = image.plan_topic(&topic, &mut Plans::default()).expect("valid");
+    image.apply(&planned).expect("planned");
+    image
+}
+
+fn nodes(ids: &[i32]) -> Vec<NodeId> {
+    ids.iter().copied().map(NodeId).collect()
+}
+
+fn set(image: &mut Metadata, replicas: &[i32]) {
+    let planned = image.plan_replicas(PARTITION, &nodes(replicas)).expect("valid");
+    image.apply(&planned).expect("planned");
+    assert_comes_back(image);
+}
+
+fn caught_up(image: &mut Metadata, replica: i32) {
+    let epoch = epoch(image);
+    let planned = image
+        .plan_caught_up(PARTITION, epoch, NodeId(replica))
+        .expect("it joins");
+    image.apply(&planned).expect("planned");
+    assert_comes_back(image);
+}
+
+fn settled(image: &mut Metadata) {
+    let planned = image
+        .plan_settled(PARTITION, epoch(image))
+        .expect("it is unsettled");
+    image.apply(&planned).expect("planned");
+}
+
+fn epoch(image: &Metadata) -> Epoch {
+    image.partition(PARTITION).expect("it is there").epoch
+}
+
+/// The image has all of it.
+fn assert_comes_back(image: &Metadata) {
+    let mut writer = ImageWriter::begin(image, Offset::ZERO);
+    while writer.go_on(image, 100) {}
+    let mut replay = Replay::new(Metadata::new(TopicConfig::new()));
+    for (index, part) in (0..).zip(image_parts(Offset::ZERO, &writer.finish())) {
+        replay.take(Offset(index), &part.encode()).expect("sound");
+    }
+    let (again, _) = replay.finish(CLUSTER).expect("sound");
+    assert!(again == *image, "an image has the changes of replicas");
+}
+
+/// Epoch, leader, replicas, joining, and the replicas of the earlier configurations.
+fn assigned(image: &Metadata) -> (i32, i32, Vec<i32>, Vec<i32>, Vec<Vec<i32>>) {
+    let assignment = image.assignment(PARTITION).expect("it is shared");
+    let ids = |nodes: &[NodeId]| nodes.iter().map(|node| node.0).collect::<Vec<_>>();
+    let earlier = assignment.earlier.iter().map(|of| ids(&of.replicas)).collect();
+    (
+        assignment.epoch.0,
+        assignment.leader.0,
+        ids(&assignment.configuration.replicas),
+        ids(&assignment.joining),
+        earlier,
+    )
+}
+
+#[test]
+fn a_lone_partition_gets_three_replicas_once_two_have_caught_up() {
+    let mut image = cluster(1);
+    assert_eq!(image.assignment(PARTITION), None);
+    set(&mut image, &[1, 2, 3]);
+    assert_eq!(assigned(&image), (1, 1, vec![1], vec![2, 3], vec![vec![1]]));
+    assert_eq!(image.holders(PARTITION), nodes(&[1, 2, 3]));
+    caught_up(&mut image, 3);
+    assert_eq!(assigned(&image), (1, 1, vec![1], vec![2, 3], vec![vec![1]]));
+    let again = image.plan_caught_up(PARTITION, Epoch(1), NodeId(3));
+    let is_known = PlanError::Refused(ApplyError::NotJoining {
+        replica: NodeId(3),
+        partition: PARTITION,
+    });
+    assert_eq!(again, Err(is_known));
+    caught_up(&mut image, 2);
+    let both = vec![vec![1], vec![1, 2, 3]];
+    assert_eq!(assigned(&image), (2, 1, vec![1, 2, 3], vec![], both));
+    settled(&mut image);
+    assert_eq!(
+        assigned(&image),
+        (2, 1, vec![1, 2, 3], vec![], vec![vec![1, 2, 3]])
+    );
+}
+
+#[test]
+fn run_3_a_second_change_waits_until_the_first_is_settled_and_nobody_gives_up_before() {
+    let mut image = cluster(3);
+    set(&mut image, &[2, 3, 4]);
+    caught_up(&mut image, 4);
+    // The leader is none of the new ones.
+    let both = vec![vec![1, 2, 3], vec![2, 3, 4]];
+    assert_eq!(assigned(&image), (2, 2, vec![2, 3, 4], vec![], both.clone()));
+    assert_eq!(image.holders(PARTITION), nodes(&[2, 3, 4, 1]));
+    let refused = image.plan_replicas(PARTITION, &nodes(&[2, 3]));
+    let unsettled = ApplyError::ReplicasUnsettled { partition: PARTITION };
+    assert_eq!(refused, Err(unsettled.into()));
+    // A later epoch has to meet both, too.
+    image.apply(&start(2, 2)).expect("it starts again");
+    assert_eq!(assigned(&image), (3, 2, vec![2, 3, 4], vec![], both));
+    // What an earlier epoch has settled says nothing of it.
+    let late = image.plan_settled(PARTITION, Epoch(2));
+    let passed = ApplyError::EpochPassed {
+        current: Epoch(3),
+        got: Epoch(2),
+    };
+    assert_eq!(late, Err(passed.into()));
+    settled(&mut image);
+    assert_eq!(image.holders(PARTITION), nodes(&[2, 3, 4]));
+    set(&mut image, &[2, 3]);
+    assert_eq!(assigned(&image).2, [2, 3]);
+}
+
+#[test]
+fn a_change_can_be_called_off_until_it_is_in_force() {
+    let mut image = cluster(3);
+    set(&mut image, &[1, 2, 4]);
+    assert_eq!(
+        assigned(&image),
+        (1, 1, vec![1, 2, 3], vec![4], vec![vec![1, 2, 3]])
+    );
+    set(&mut image, &[1, 2, 3]);
+    assert_eq!(
+        assigned(&image),
+        (2, 1, vec![1, 2, 3], vec![], vec![vec![1, 2, 3]])
+    );
+    let again = image.plan_replicas(PARTITION, &nodes(&[1, 2, 3]));
+    let unchanged = ApplyError::ReplicasUnchanged { partition: PARTITION };
+    assert_eq!(again, Err(unchanged.into()));
+    // Fewer are in force at once, and have to be settled.
+    set(&mut image, &[2]);
+    assert_eq!(
+        assigned(&image),
+        (3, 2, vec![2], vec![], vec![vec![1, 2, 3], vec![2]])
+    );
+    settled(&mut image);
+    // It stays one that is told of epochs.
+    assert_eq!(assigned(&image), (3, 2, vec![2], vec![], vec![vec![2]]));
+}
+
+#[test]
+fn replica_sets_that_cannot_be_are_refused() {
+    let mut image = cluster(2);
+    let refused = |image: &Metadata, replicas: &[i32]| {
+        let planned = image.plan_replicas(PARTITION, &nodes(replicas));
+        planned.expect_err("it cannot be")
+    };
+    assert_eq!(refused(&image, &[]), ApplyError::InvalidReplicaSet.into());
+    assert_eq!(refused(&image, &[1, 1]), ApplyError::InvalidReplicaSet.into());
+    let unknown = ApplyError::UnknownNode { node: NodeId(9) };
+    assert_eq!(refused(&image, &[1, 9]), unknown.into());
+    let elsewhere = PartitionId {
+        index: 7,
+        ..PARTITION
+    };
+    let planned = image.plan_replicas(elsewhere, &nodes(&[1]));
+    let unknown = ApplyError::UnknownPartition { partition: elsewhere };
+    assert_eq!(planned, Err(unknown.into()));
+    let alone = Command::StartNode {
+        node: NodeId(4),
+        address: Address {
+            host: "rope".into(),
+            port: 9092,
+        },
+        home: None,
+    };
+    image.apply(&alone).expect("it starts");
+    let node = NodeId(4);
+    assert_eq!(refused(&image, &[1, 4]), PlanError::Unreachable { node });
+    let wish = vec![ConfigChange::set("cleanup.policy", "compact")];
+    let mut lone = cluster(1);
+    let compacted = Command::SetTopicConfig {
+        id: TOPIC,
+        changes: wish,
+        client: None,
+    };
+    lone.apply(&compacted).expect("valid");
+    assert_eq!(refused(&lone, &[1, 2]), PlanError::CompactedMove);
+}
+
+#[test]
+fn a_count_is_met_by_the_nodes_with_the_fewest_replicas_and_the_leader_stays() {
+    let image = cluster(2);
+    let sets = |count| image.replica_sets_of(TOPIC, count);
+    let three: ReplicaSet = nodes(&[1, 2, 3]).into();
+    assert_eq!(sets(3), Ok(vec![(PARTITION, three)]));
+    let one: ReplicaSet = nodes(&[1]).into();
+    assert_eq!(sets(1), Ok(vec![(PARTITION, one)]));
+    assert_eq!(sets(2), Ok(vec![]));
+    assert_eq!(sets(5), Err(PlanError::ReplicaCount { got: 5, nodes: 4 }));
+    assert_eq!(sets(0), Err(PlanError::ReplicaCount { got: 0, nodes: 4 }));
+}
+
+#[test]
+fn a_drained_node_gives_up_what_it_holds_and_is_removed_then() {
+    let mut image = cluster(3);
+    let drain = |to| Some(Drain { to });
+    let node = NodeId(1);
+    let to_itself = image.plan_drain(node, drain(Some(node)));
+    assert_eq!(to_itself, Err(ApplyError::DrainedToItself { node }.into()));
+    let holds = ApplyError::NodeHolds { node, partitions: 1 };
+    assert_eq!(image.plan_removal(node), Err(holds.into()));
+    let planned = image.plan_drain(node, drain(None)).expect("valid");
+    image.apply(&planned).expect("planned");
+    assert_comes_back(&image);
+    // It survives a start, and a drained node gets nothing.
+    image.apply(&start(1, 2)).expect("it starts");
+    assert_eq!(image.node(node).expect("there").drain, drain(None));
+    let refused = image.plan_drain(NodeId(2), drain(Some(node)));
+    assert_eq!(refused, Err(PlanError::Unreachable { node }));
+    let due = image.due_replica_sets(10, |_| true);
+    let wanted: ReplicaSet = nodes(&[4, 2, 3]).into();
+    assert_eq!(due, vec![(PARTITION, wanted)]);
+    // Nobody is there who could take it, or who could give it.
+    assert_eq!(image.due_replica_sets(10, |node| node.0 != 4), vec![]);
+    assert_eq!(image.due_replica_sets(10, |node| node.0 != 1), vec![]);
+    set(&mut image, &[4, 2, 3]);
+    assert_eq!(image.due_replica_sets(10, |_| true), vec![]);
+    caught_up(&mut image, 4);
+    settled(&mut image);
+    let planned = image.plan_removal(node).expect("it holds nothing");
+    image.apply(&planned).expect("planned");
+    assert_eq!(image.node(node), None);
+    let planned = image.plan_removal(node);
+    assert_eq!(planned, Err(ApplyError::UnknownNode { node }.into()));
+}
+
+#[test]
+fn internal_topics_get_as_many_replicas_as_there_are_nodes_for() {
+    let mut image = cluster(1);
+    let groups = NewTopic {
+        id: TopicId([2; 16]),
+        name: "__consumer_offsets".into(),
+        partition_count: 1,
+        replica_count: 1,
+        config: Vec::new(),
+    };
+    assert!(is_internal(&groups.name) && !is_internal(METADATA_NAME));
+    let planned = image.plan_topic(&groups, &mut Plans::default()).expect("valid");
+    image.apply(&planned).expect("planned");
+    let due = image.due_replica_sets(10, |_| true);
+    let partition = PartitionId {
+        topic: groups.id,
+        index: 0,
+    };
+    let wanted: ReplicaSet = nodes(&[1, 2, 3]).into();
+    assert_eq!(due, vec![(partition, wanted)]);
+    assert_eq!(image.due_replica_sets(0, |_| true), vec![]);
+}

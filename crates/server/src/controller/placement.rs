@@ -1,0 +1,51 @@
+//! On the member that leads the metadata group: has drained nodes give up what they hold, and internal topics have as many replicas as there are
+//! nodes for.
+//!
+//! What is due follows from the metadata alone, so whoever leads next goes on with it. Little of it is under way at a time: what is sent to nodes
+//! that join must not take the links from what clients wait for.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use protocol::metadata::{Metadata, Plans, ReplicaSet};
+use record::PartitionId;
+use tokio::time::sleep;
+
+use super::MetadataLog;
+use crate::core::Core;
+
+/// Between two looks.
+const LOOK: Duration = Duration::from_secs(1);
+/// Partitions whose replicas change at a time.
+const UNDER_WAY_MAX: usize = 50;
+
+/// See the module. Goes on until the node drains.
+pub(crate) async fn place_replicas(core: Rc<Core>) {
+    tokio::select! {
+        biased;
+        () = core.until_draining() => {}
+        () = place(&core) => {}
+    }
+}
+
+async fn place(core: &Rc<Core>) {
+    loop {
+        sleep(LOOK).await;
+        let group = core.metadata_log.as_ref().and_then(MetadataLog::group);
+        if !group.is_some_and(|group| group.status().is_leader) {
+            continue;
+        }
+        let due = core
+            .with_metadata(|metadata| metadata.due_replica_sets(UNDER_WAY_MAX, |node| core.is_here(node)));
+        if due.is_empty() {
+            continue;
+        }
+        let plan = |metadata: &Metadata, (id, replicas): (PartitionId, ReplicaSet), _: &mut Plans| {
+            metadata.plan_replicas(id, &replicas)
+        };
+        let made = core.change_all(None, None, due, plan).await.unwrap_or_default();
+        for refused in made.iter().filter_map(|made| made.as_ref().err()) {
+            tracing::warn!(%refused, "replicas that are due could not be changed; it is tried again");
+        }
+    }
+}
