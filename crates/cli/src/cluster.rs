@@ -1,18 +1,28 @@
-//! `ropewalk cluster`: the nodes of a cluster, as one of them sees it.
+//! `ropewalk cluster`: the nodes of a cluster, as one of them sees it, and what becomes of them.
 
-use anyhow::{Context, Result};
+use std::thread::sleep;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::output::{Output, or_dash, table};
+use crate::output::{Output, counted, or_dash, table, tell};
+use crate::progress::Progress;
 use crate::remote::Remote;
-use crate::top::{http_address, http_of, look};
+use crate::top::{change, http_address, http_of, look};
 
 const EXAMPLES: &str = "\
 Examples:
   ropewalk cluster status                             the nodes, who votes, who leads
   ropewalk cluster status --http log.example:8092     by way of another node
+  ropewalk cluster drain 3 --wait                     node 3 gives up all that it holds
+  ropewalk cluster replace 3 4                        node 4 gets all that node 3 holds, which is removed then
   ropewalk cluster status --json | jq '.nodes[] | select(.here | not)'";
+/// Between two looks at a node that is drained.
+const LOOK: Duration = Duration::from_millis(500);
+/// Looks without any change after which nothing more is expected.
+const LOOKS_MAX: u32 = 20;
 
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
@@ -25,11 +35,35 @@ pub(crate) struct ClusterArguments {
 enum What {
     /// Tell which nodes there are, which of them are reached, and who keeps the metadata
     #[command(after_help = EXAMPLES)]
-    Status(StatusArguments),
+    Status(Asked),
+    /// Have a node give up all that it holds, and get nothing more
+    #[command(after_help = "Examples:
+  ropewalk cluster drain 3 --wait
+  ropewalk cluster drain 3 --to 4      all of it goes to node 4
+
+Others are sent what the node holds while appends go on. The node may be running or gone; of what only it holds,
+it must be running.")]
+    Drain(DrainArguments),
+    /// Let a drained node hold something again
+    #[command(after_help = "Example:
+  ropewalk cluster undrain 3
+
+What it has given up does not come back by itself: new topics may be put on it, and topics that get more replicas.")]
+    Undrain(OneNode),
+    /// Have a node that is stopped, and holds nothing, be none of the cluster's any more
+    #[command(after_help = "Example:
+  ropewalk cluster remove 3
+
+Its directory is refused if it comes back; an empty one joins as a new node.")]
+    Remove(OneNode),
+    /// Have one node take the place of another one, which is drained, and removed if it is not running
+    #[command(after_help = "Example:
+  ropewalk cluster replace 3 4         node 3's disk is lost, and node 4 has joined in its place")]
+    Replace(ReplaceArguments),
 }
 
 #[derive(Args)]
-struct StatusArguments {
+struct Asked {
     /// A node's HTTP address; without it, port 8092 of the host of --bootstrap
     #[arg(long, value_name = "HOST:PORT", env = "ROPEWALK_HTTP", value_parser = http_address)]
     http: Option<String>,
@@ -40,18 +74,167 @@ struct StatusArguments {
     json: bool,
 }
 
+impl Asked {
+    fn address(&self) -> String {
+        http_of(self.http.as_deref(), &self.remote)
+    }
+}
+
+#[derive(Args)]
+struct OneNode {
+    /// The node
+    #[arg(value_parser = clap::value_parser!(i32).range(0..))]
+    node: i32,
+    #[command(flatten)]
+    asked: Asked,
+}
+
+#[derive(Args)]
+struct DrainArguments {
+    #[command(flatten)]
+    of: OneNode,
+    /// The node that gets it; without it, those that hold the least
+    #[arg(long, value_name = "NODE", value_parser = clap::value_parser!(i32).range(0..))]
+    to: Option<i32>,
+    /// Wait until it holds nothing any more
+    #[arg(long)]
+    wait: bool,
+}
+
+#[derive(Args)]
+struct ReplaceArguments {
+    /// The node that goes
+    #[arg(value_parser = clap::value_parser!(i32).range(0..))]
+    old: i32,
+    /// The node that takes its place
+    #[arg(value_parser = clap::value_parser!(i32).range(0..))]
+    new: i32,
+    #[command(flatten)]
+    asked: Asked,
+}
+
 pub(crate) fn run(arguments: &ClusterArguments) -> Result<()> {
-    let What::Status(arguments) = &arguments.what;
-    let address = http_of(arguments.http.as_deref(), &arguments.remote);
-    let text = look(&address, "/v1/cluster")?;
-    let cluster: Value = serde_json::from_str(&text)
-        .with_context(|| format!("http://{address}/v1/cluster is not what a node of Ropewalk serves"))?;
+    match &arguments.what {
+        What::Status(asked) => status(asked),
+        What::Drain(arguments) => drain(arguments),
+        What::Undrain(OneNode { node, asked }) => {
+            let path = format!("/v1/cluster/nodes/{node}/drain");
+            change(&asked.address(), "DELETE", &path, &Value::Null)?;
+            let text = format!("node {node} may hold something again");
+            tell(asked.json, text, json!({ "undrained": node }))
+        }
+        What::Remove(OneNode { node, asked }) => {
+            remove(&asked.address(), *node)?;
+            let text = format!("node {node} is removed");
+            tell(asked.json, text, json!({ "removed": node }))
+        }
+        What::Replace(arguments) => replace(arguments),
+    }
+}
+
+fn status(asked: &Asked) -> Result<()> {
+    let cluster = cluster_at(&asked.address())?;
     let mut output = Output::open();
-    match arguments.json {
+    match asked.json {
         true => output.json(&cluster)?,
         false => output.line(shown(&cluster))?,
     }
     output.flush()
+}
+
+fn cluster_at(address: &str) -> Result<Value> {
+    let text = look(address, "/v1/cluster")?;
+    serde_json::from_str(&text)
+        .with_context(|| format!("http://{address}/v1/cluster is not what a node of Ropewalk serves"))
+}
+
+fn drain(arguments: &DrainArguments) -> Result<()> {
+    let OneNode { node, asked } = &arguments.of;
+    let address = asked.address();
+    begin_drain(&address, *node, arguments.to)?;
+    let held = match arguments.wait {
+        true => until_drained(&address, *node)?,
+        false => held_by(&cluster_at(&address)?, *node),
+    };
+    let text = match held {
+        0 => format!("node {node} is drained: it holds nothing"),
+        held => format!(
+            "node {node} is being drained: it holds {held}; `ropewalk cluster status` tells how far it is"
+        ),
+    };
+    tell(asked.json, text, json!({ "drained": node, "holds": held }))
+}
+
+fn begin_drain(address: &str, node: i32, to: Option<i32>) -> Result<()> {
+    let path = format!("/v1/cluster/nodes/{node}/drain");
+    change(address, "PUT", &path, &json!({ "to": to })).map(drop)
+}
+
+fn remove(address: &str, node: i32) -> Result<()> {
+    let path = format!("/v1/cluster/nodes/{node}");
+    change(address, "DELETE", &path, &Value::Null).map(drop)
+}
+
+fn replace(arguments: &ReplaceArguments) -> Result<()> {
+    let ReplaceArguments { old, new, asked } = arguments;
+    let address = asked.address();
+    begin_drain(&address, *old, Some(*new))?;
+    until_drained(&address, *old)?;
+    let is_here = of_node(&cluster_at(&address)?, *old).is_some_and(|node| node["here"] == true);
+    if !is_here {
+        remove(&address, *old)?;
+    }
+    let text = match is_here {
+        true => format!(
+            "node {new} holds all that node {old} held; stop node {old}, and remove it: ropewalk cluster remove {old}"
+        ),
+        false => format!("node {new} holds all that node {old} held, and node {old} is removed"),
+    };
+    tell(
+        asked.json,
+        text,
+        json!({ "replaced": old, "by": new, "removed": !is_here }),
+    )
+}
+
+fn of_node(cluster: &Value, node: i32) -> Option<&Value> {
+    let mut nodes = cluster["nodes"].as_array()?.iter();
+    nodes.find(|found| found["node"] == node)
+}
+
+fn held_by(cluster: &Value, node: i32) -> u64 {
+    of_node(cluster, node).map_or(0, |found| found["replicas"].as_u64().unwrap_or(0))
+}
+
+/// Waits until a node holds nothing any more, as long as that goes on. Returns 0, or what stays.
+fn until_drained(address: &str, node: i32) -> Result<u64> {
+    let mut progress = Progress::new(format!("draining node {node}"));
+    let mut looks = 0;
+    let mut least = u64::MAX;
+    loop {
+        let cluster = cluster_at(address)?;
+        let held = held_by(&cluster, node);
+        if held == 0 {
+            return Ok(0);
+        }
+        let changing = cluster["changing_replicas"].as_u64().unwrap_or(0);
+        looks = if held < least || changing > 0 {
+            0
+        } else {
+            looks + 1
+        };
+        least = least.min(held);
+        if looks > LOOKS_MAX {
+            bail!(
+                "node {node} still holds {held} partition(s), and nothing goes on: no node is left that could take them, their leaders are \
+                 away, or their topics are compacted (these have one replica in this release)"
+            );
+        }
+        progress.say(&format!(
+            "it holds {held}, and {changing} partition(s) are on their way"
+        ));
+        sleep(LOOK);
+    }
 }
 
 fn shown(cluster: &Value) -> String {
@@ -84,10 +267,11 @@ fn shown(cluster: &Value) -> String {
     };
     for node in cluster["nodes"].as_array().into_iter().flatten() {
         let id = node["node"].as_i64().unwrap_or(-1);
-        let is = if node["here"].as_bool() == Some(true) {
-            "here"
-        } else {
-            "away"
+        let is = match (node["here"] == true, node["is_drained"] == true) {
+            (true, false) => "here",
+            (false, false) => "away",
+            (true, true) => "here, drained",
+            (false, true) => "away, drained",
         };
         let votes = if has_vote(id) || group.is_null() {
             "yes"
@@ -105,6 +289,12 @@ fn shown(cluster: &Value) -> String {
         ]);
     }
     lines.push(table(&rows));
+    if let Some(changing @ 1..) = cluster["changing_replicas"].as_u64() {
+        lines.push(format!(
+            "\nreplicas change of {}",
+            counted(changing as usize, "partition")
+        ));
+    }
     lines.join("\n")
 }
 

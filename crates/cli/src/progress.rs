@@ -25,6 +25,11 @@ impl Progress {
         Progress { bar, counts: false }
     }
 
+    /// Tells what is being done, of work that is not counted.
+    pub(crate) fn say(&mut self, doing: &str) {
+        self.bar.set_message(doing.to_owned());
+    }
+
     /// Tells how far it is, in bytes, and what is being done.
     pub(crate) fn show(&mut self, bytes: u64, bytes_total: u64, doing: &str) {
         if !self.counts {

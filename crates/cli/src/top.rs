@@ -20,7 +20,7 @@ use anyhow::Result;
 use clap::Args;
 
 use self::observer::Observer;
-pub(crate) use self::scrape::{http_address, look};
+pub(crate) use self::scrape::{change, http_address, look};
 use self::view::View;
 use crate::output::Output;
 use crate::remote::Remote;

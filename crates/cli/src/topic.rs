@@ -1,6 +1,8 @@
 //! `ropewalk topic`: creates, lists, describes, grows, trims and deletes topics, on any broker that speaks Kafka's protocol.
 
 use std::collections::BTreeMap;
+use std::thread::sleep;
+use std::time::Duration;
 
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
@@ -13,8 +15,10 @@ use serde_json::{Value, json};
 use crate::change_config::{config_json, config_table};
 use crate::node_options::config_and_value;
 use crate::output::{cleaned, counted, or_dash, table, tell};
+use crate::progress::Progress;
 use crate::remote::{Everywhere, OneNamed, create_topic, no_partition};
 use crate::time::{now_ms, written_ms};
+use crate::top::{change, http_address, http_of, look};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -25,8 +29,11 @@ Examples:
   ropewalk topic describe orders
   ropewalk config set --topic orders retention.ms=1h
   ropewalk topic grow orders --partitions 8
+  ropewalk topic replicas orders 3
   ropewalk topic trim orders --partition 2 --before 1000
   ropewalk topic delete orders";
+/// Between two looks at replicas that are being filled.
+const LOOK: Duration = Duration::from_millis(500);
 
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
@@ -57,6 +64,11 @@ enum TopicCommand {
 
 A topic never gets fewer partitions.")]
     Grow(GrowArguments),
+    /// Give each partition so many replicas; nodes that join are sent the log while appends go on
+    #[command(after_help = "Examples:
+  ropewalk topic replicas orders 3
+  ropewalk topic replicas orders 3 --wait")]
+    Replicas(ReplicasArguments),
     /// Give up a partition's oldest records, for ever
     #[command(after_help = "Examples:
   ropewalk topic trim orders --partition 2 --before 1000
@@ -111,6 +123,21 @@ struct GrowArguments {
 }
 
 #[derive(Args)]
+struct ReplicasArguments {
+    #[command(flatten)]
+    topic: OneNamed,
+    /// Number of replicas that each partition is to have
+    #[arg(value_name = "N", value_parser = clap::value_parser!(i32).range(1..))]
+    replicas: i32,
+    /// A node's HTTP address; without it, port 8092 of the host of --bootstrap
+    #[arg(long, value_name = "HOST:PORT", env = "ROPEWALK_HTTP", value_parser = http_address)]
+    http: Option<String>,
+    /// Wait until all of them have the whole log
+    #[arg(long)]
+    wait: bool,
+}
+
+#[derive(Args)]
 struct TrimArguments {
     #[command(flatten)]
     topic: OneNamed,
@@ -153,6 +180,7 @@ pub(crate) fn run(arguments: TopicArguments) -> Result<()> {
         TopicCommand::List(arguments) => list(&arguments),
         TopicCommand::Describe(arguments) => describe(&arguments),
         TopicCommand::Grow(arguments) => grow(&arguments),
+        TopicCommand::Replicas(arguments) => set_replicas(&arguments),
         TopicCommand::Trim(arguments) => trim(&arguments),
         TopicCommand::Delete(arguments) => delete(&arguments),
     }
@@ -218,6 +246,58 @@ fn grow(arguments: &GrowArguments) -> Result<()> {
         format!("topic {name} has {wanted} partitions, {before} before"),
         json!({ "grown": name, "partitions": wanted, "partitions_before": before }),
     )
+}
+
+fn set_replicas(arguments: &ReplicasArguments) -> Result<()> {
+    let OneNamed { name, everywhere } = &arguments.topic;
+    let address = http_of(arguments.http.as_deref(), &everywhere.remote);
+    let path = format!("/v1/topics/{name}");
+    let wanted = arguments.replicas;
+    let mut topic = change(
+        &address,
+        "PUT",
+        &format!("{path}/replicas"),
+        &json!({ "replicas": wanted }),
+    )?;
+    let mut progress = Progress::new(format!("replicas of {name}"));
+    let left = loop {
+        let left = partitions_without(&topic, wanted);
+        if left == 0 || !arguments.wait {
+            break left;
+        }
+        progress.say(&format!("{} to go", counted(left, "partition")));
+        sleep(LOOK);
+        topic = serde_json::from_str(&look(&address, &path)?)?;
+    };
+    drop(progress);
+    let text = match left {
+        0 => format!("each partition of topic {name} has {}", counted_replicas(wanted)),
+        left => format!(
+            "each partition of topic {name} is to have {}: {} to go, while appends go on",
+            counted_replicas(wanted),
+            counted(left, "partition")
+        ),
+    };
+    tell(
+        everywhere.json,
+        text,
+        json!({ "topic": name, "replicas": wanted, "partitions_to_go": left }),
+    )
+}
+
+fn counted_replicas(count: i32) -> String {
+    counted(usize::try_from(count).unwrap_or(0), "replica")
+}
+
+/// The partitions of a topic, as a node describes it over HTTP, that do not have so many replicas.
+fn partitions_without(topic: &Value, replicas: i32) -> usize {
+    let has = |partition: &&Value| {
+        partition["replicas"]
+            .as_array()
+            .is_some_and(|found| found.len() as i64 == i64::from(replicas))
+    };
+    let partitions = topic["partitions"].as_array();
+    partitions.map_or(0, |all| all.iter().filter(|partition| !has(partition)).count())
 }
 
 fn trim(arguments: &TrimArguments) -> Result<()> {

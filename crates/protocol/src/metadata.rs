@@ -153,6 +153,14 @@ impl Topic {
         found.is_some_and(|partition| partition.is_shared)
     }
 
+    /// Says whether a partition's replicas change, or have changed so lately that their log is not settled.
+    #[must_use]
+    pub fn is_changing(&self, index: i32) -> bool {
+        let index = usize::try_from(index).ok();
+        let found = index.and_then(|index| self.partitions.get(index));
+        found.is_some_and(|partition| partition.reassignment.is_some())
+    }
+
     /// All nodes that hold some of a partition's log (`Metadata::holders`).
     pub fn holders(&self, index: i32) -> impl Iterator<Item = NodeId> + '_ {
         let index = usize::try_from(index).ok();

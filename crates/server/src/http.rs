@@ -17,6 +17,7 @@ mod json_body;
 mod json_words;
 mod limits;
 mod media_type;
+mod nodes;
 mod observe;
 mod openapi;
 mod paging;

@@ -1,10 +1,13 @@
-//! Asks a node for its metrics, and for whose they are, over HTTP: one request on a connection of its own.
+//! Asks a node over HTTP for its metrics, for whose they are, or for a change: one request on a connection of its own.
 //!
 //! HTTP/1.0, so that the answer ends where the connection does. Nothing is believed beyond a limit of size and time.
 
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow};
+use serde_json::Value;
 
 use crate::address::host_and_port;
 
@@ -80,7 +83,7 @@ pub(super) fn cluster_of(address: &str) -> Result<String, ScrapeError> {
 
 /// The answer of the node at `address` to a GET.
 pub(crate) fn look(address: &str, path: &str) -> Result<String, ScrapeError> {
-    let answer = ask(address, path).map_err(|source| ScrapeError::Unreachable {
+    let answer = ask(address, "GET", path, "").map_err(|source| ScrapeError::Unreachable {
         address: address.to_owned(),
         source,
     })?;
@@ -90,11 +93,40 @@ pub(crate) fn look(address: &str, path: &str) -> Result<String, ScrapeError> {
     })
 }
 
-fn ask(address: &str, path: &str) -> io::Result<Vec<u8>> {
+/// Has the node at `address` change something. Returns what it answers, or null where that is nothing.
+///
+/// # Errors
+/// The node's own words where it refuses, or why nobody answers.
+pub(crate) fn change(address: &str, method: &str, path: &str, body: &Value) -> Result<Value> {
+    let body = match body {
+        Value::Null => String::new(),
+        body => body.to_string(),
+    };
+    let answer = ask(address, method, path, &body)
+        .with_context(|| format!("http://{address} cannot be asked; --http names another address"))?;
+    let (status, content) = parts(&answer).map_err(anyhow::Error::msg)?;
+    let content: Value = match content.is_empty() {
+        true => Value::Null,
+        false => serde_json::from_str(&content)
+            .with_context(|| format!("http://{address}{path} is not what a node of Ropewalk serves"))?,
+    };
+    if !status.starts_with('2') {
+        let detail = content["detail"].as_str().map(str::to_owned);
+        return Err(anyhow!(detail.unwrap_or_else(|| format!("it answers {status}"))));
+    }
+    Ok(content)
+}
+
+fn ask(address: &str, method: &str, path: &str, body: &str) -> io::Result<Vec<u8>> {
     let mut stream = connect(address)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
-    let request = format!("GET {path} HTTP/1.0\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    let of_body = match body.len() {
+        0 => String::new(),
+        length => format!("Content-Type: application/json\r\nContent-Length: {length}\r\n"),
+    };
+    let request =
+        format!("{method} {path} HTTP/1.0\r\nHost: {address}\r\nConnection: close\r\n{of_body}\r\n{body}");
     let mut answer = Vec::new();
     let mut converse = || -> io::Result<()> {
         stream.write_all(request.as_bytes())?;
@@ -129,6 +161,14 @@ fn connect(address: &str) -> io::Result<TcpStream> {
 
 /// The body of an answer that says 200.
 fn body_of(answer: &[u8]) -> Result<String, String> {
+    match parts(answer)? {
+        (status, body) if status.starts_with("200") => Ok(body),
+        (status, _) => Err(format!("it answers {:?}", format!("HTTP/1.0 {status}"))),
+    }
+}
+
+/// The status of an answer, with its reason, and its body.
+fn parts(answer: &[u8]) -> Result<(String, String), String> {
     if answer.len() as u64 > ANSWER_BYTES_MAX {
         return Err(format!(
             "its answer is longer than {} MiB",
@@ -141,15 +181,16 @@ fn body_of(answer: &[u8]) -> Result<String, String> {
     };
     let head = String::from_utf8_lossy(&answer[..end]);
     let status = head.lines().next().unwrap_or_default();
-    match status.split_whitespace().collect::<Vec<_>>()[..] {
-        [protocol, "200", ..] if protocol.starts_with("HTTP/1.") => {}
-        _ => {
-            return Err(format!(
-                "it answers {:?}",
-                status.chars().take(60).collect::<String>()
-            ));
-        }
-    }
+    let Some((_, status)) = status
+        .split_once(' ')
+        .filter(|(protocol, _)| protocol.starts_with("HTTP/1."))
+    else {
+        return Err(format!(
+            "it answers {:?}",
+            status.chars().take(60).collect::<String>()
+        ));
+    };
+    let status: String = status.chars().take(60).collect();
     let body = &answer[end + 4..];
     let announced = head.lines().find_map(|line| {
         let (name, value) = line.split_once(':')?;
@@ -159,7 +200,8 @@ fn body_of(answer: &[u8]) -> Result<String, String> {
     if announced.is_some_and(|announced| announced != body.len()) {
         return Err("its answer ends early".to_owned());
     }
-    String::from_utf8(body.to_vec()).map_err(|_| "its answer is no text".to_owned())
+    let body = String::from_utf8(body.to_vec()).map_err(|_| "its answer is no text".to_owned())?;
+    Ok((status, body))
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! On the member that leads the metadata group: has every node of the cluster be told what is committed, and enough of them have a vote.
+//! On the member that leads the metadata group: has every node of the cluster be told what is committed, enough of them have a vote, and none
+//! that was removed.
 //!
 //! One change at a time, and all votes that are missing in one: two nodes with a vote each are worse than one. A node gets a vote only while it is there, and has
 //! caught up; and none is taken from a node that is away: it may come back with what
@@ -32,6 +33,10 @@ enum Step {
     AddLearner(Member),
     /// Nodes that are told get a vote, once they have caught up.
     AddVoters(BTreeSet<Member>),
+    /// A node that was removed from the cluster has no vote any more.
+    RemoveVoter(Member),
+    /// It is told no more.
+    RemoveLearner(Member),
 }
 
 /// The number of votes in a cluster of so many nodes: odd, for another one would help nobody.
@@ -67,9 +72,17 @@ fn next_step(status: &Status, nodes: &BTreeMap<Member, Standing>) -> Option<Step
         (*standing == Standing::Reached && status.learners.contains(member)).then_some(*member)
     };
     let able: BTreeSet<Member> = nodes.iter().filter_map(is_able).collect();
-    let missing = votes(status.voters.len() + able.len()).saturating_sub(status.voters.len());
+    let is_gone = |member: &&Member| !nodes.contains_key(member);
+    let staying = status.voters.len() - status.voters.iter().filter(is_gone).count();
+    let missing = votes(staying + able.len()).saturating_sub(staying);
     let next: BTreeSet<Member> = able.into_iter().take(missing).collect();
-    (!next.is_empty()).then_some(Step::AddVoters(next))
+    if !next.is_empty() {
+        return Some(Step::AddVoters(next));
+    }
+    let voter = status.voters.iter().find(is_gone);
+    let learner = status.learners.iter().find(is_gone);
+    let voter = voter.map(|member| Step::RemoveVoter(*member));
+    voter.or_else(|| learner.map(|member| Step::RemoveLearner(*member)))
 }
 
 /// Keeps the group's members, until the node drains.
@@ -89,6 +102,10 @@ async fn keep(core: &Core) {
         };
         let status = group.status();
         if !status.is_leader {
+            continue;
+        }
+        // Nodes that joined a moment ago would be taken for removed ones.
+        if !core.knows_all(&status) {
             continue;
         }
         let Some(step) = next_step(&status, &core.members()) else {
@@ -119,10 +136,19 @@ async fn take(group: &Group, step: &Step) -> Result<(), ChangeError> {
             }
             group.add_voters(members.clone()).await
         }
+        Step::RemoveVoter(member) => group.remove_voter(*member).await,
+        Step::RemoveLearner(member) => group.remove_learner(*member).await,
     }
 }
 
 impl Core {
+    /// Says whether this leader's image has all that was committed before it led.
+    fn knows_all(&self, status: &Status) -> bool {
+        let is_of_term = status.applied.is_some_and(|applied| applied.term == status.term);
+        let log = self.metadata_log.as_ref();
+        is_of_term && log.is_some_and(MetadataLog::is_image_current)
+    }
+
     /// The nodes of the cluster, those that have not started too.
     fn members(&self) -> BTreeMap<Member, Standing> {
         let member = |(node, home): (NodeId, &Home)| {
@@ -213,6 +239,24 @@ mod tests {
         assert_eq!(next_step(&status, &nodes(&[1], &[2, 3])), None);
         let step = next_step(&status, &nodes(&[1, 4], &[2, 3]));
         assert_eq!(step, Some(Step::AddLearner(member(4))));
+    }
+
+    #[test]
+    fn a_node_that_was_removed_loses_its_vote_once_another_one_has_it() {
+        let mut all = nodes(&[1, 2, 4], &[]);
+        let steps = [
+            (status(&[1, 2, 3], &[]), Some(Step::AddLearner(member(4)))),
+            (status(&[1, 2, 3], &[4]), add_voters(&[4])),
+            (status(&[1, 2, 3, 4], &[]), Some(Step::RemoveVoter(member(3)))),
+            (status(&[1, 2, 4], &[3]), Some(Step::RemoveLearner(member(3)))),
+            (status(&[1, 2, 4], &[]), None),
+        ];
+        for (status, step) in steps {
+            assert_eq!(next_step(&status, &all), step, "{status:?}");
+        }
+        all.remove(&member(4));
+        let step = next_step(&status(&[1, 2, 3], &[]), &all);
+        assert_eq!(step, Some(Step::RemoveVoter(member(3))));
     }
 
     #[test]

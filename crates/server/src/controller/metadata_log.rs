@@ -188,6 +188,11 @@ impl MetadataLog {
         self.image_offset.subscribe()
     }
 
+    /// Says whether the cores' image has all that the group's has.
+    pub(crate) fn is_image_current(&self) -> bool {
+        *self.image_offset.borrow() == Some(self.applied.next.get())
+    }
+
     /// Says whether this start was told to another node, or stands in this one's log.
     pub(crate) fn has_proposed(&self) -> bool {
         self.has_proposed.get()

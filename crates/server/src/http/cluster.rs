@@ -32,11 +32,12 @@ pub(super) async fn cluster(State(app): State<Arc<App>>) -> Result<Json<Value>, 
     Ok(Json(app.cores.ask(0, look).await?))
 }
 
-async fn look(core: Rc<Core>) -> Value {
+pub(super) async fn look(core: Rc<Core>) -> Value {
     let mut held: BTreeMap<NodeId, Held> = BTreeMap::new();
+    let mut changing = 0;
     let mut slices = Slices::of_own(PARTITIONS_IN_ONE_TURN);
     for (_, id) in core.all_topics().await {
-        let count = core.with_metadata(|metadata| count(metadata, id, &mut held));
+        let count = core.with_metadata(|metadata| count(metadata, id, &mut held, &mut changing));
         slices.did(1 + count).await;
     }
     let status = core.metadata_log.as_ref().and_then(MetadataLog::status);
@@ -64,6 +65,8 @@ async fn look(core: Rc<Core>) -> Value {
                 "here": core.is_here(id),
                 "replicas": replicas,
                 "leads": led,
+                "is_drained": node.drain.is_some(),
+                "drained_to": node.drain.as_ref().and_then(|drain| drain.to).map(|to| to.0),
             })
         };
         metadata.nodes().map(node).collect()
@@ -73,16 +76,23 @@ async fn look(core: Rc<Core>) -> Value {
         "node": core.facts.node.0,
         "metadata": group,
         "nodes": nodes,
+        "changing_replicas": changing,
     })
 }
 
-/// Counts a topic's partitions for the nodes that hold them. Returns their number.
-fn count(metadata: &Metadata, id: record::TopicId, held: &mut BTreeMap<NodeId, Held>) -> usize {
+/// Counts a topic's partitions for the nodes that hold them, and those whose replicas change. Returns their number.
+fn count(
+    metadata: &Metadata,
+    id: record::TopicId,
+    held: &mut BTreeMap<NodeId, Held>,
+    changing: &mut usize,
+) -> usize {
     let Some(topic) = metadata.topic(id) else { return 0 };
-    for state in metadata.partitions(topic) {
-        for node in state.replicas.iter() {
-            held.entry(*node).or_default().replicas += 1;
+    for (index, state) in (0..).zip(metadata.partitions(topic)) {
+        for node in topic.holders(index) {
+            held.entry(node).or_default().replicas += 1;
         }
+        *changing += usize::from(topic.is_changing(index));
         held.entry(state.leader).or_default().led += 1;
     }
     topic.partition_count() as usize

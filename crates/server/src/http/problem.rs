@@ -64,12 +64,15 @@ kinds! {
     UnknownTopic = "unknown-topic", NOT_FOUND;
     UnknownPartition = "unknown-partition", NOT_FOUND;
     UnknownGroup = "unknown-group", NOT_FOUND;
+    UnknownNode = "unknown-node", NOT_FOUND;
     MethodNotAllowed = "method-not-allowed", METHOD_NOT_ALLOWED;
     NotAcceptable = "not-acceptable", NOT_ACCEPTABLE;
     BodyTooSlow = "body-too-slow", REQUEST_TIMEOUT;
     TopicExists = "topic-exists", CONFLICT;
     /// A group has members that would be in the way.
     GroupNotEmpty = "group-not-empty", CONFLICT;
+    /// A node that is there, or holds something.
+    NodeInUse = "node-in-use", CONFLICT;
     /// The topic's records go by their keys, not by their offsets.
     OnlyCompacted = "only-compacted", CONFLICT;
     /// Beyond the limit of requests, or of the topic's batches.
@@ -82,6 +85,8 @@ kinds! {
     InvalidConfig = "invalid-config", UNPROCESSABLE_ENTITY;
     /// A name that no group can have, or more than a group's coordinator keeps.
     InvalidGroup = "invalid-group", UNPROCESSABLE_ENTITY;
+    /// A change of a node that cannot be.
+    InvalidNode = "invalid-node", UNPROCESSABLE_ENTITY;
     /// A record that cannot be appended to this topic.
     InvalidRecord = "invalid-record", UNPROCESSABLE_ENTITY;
     /// A stored record that no answer over HTTP can hold.

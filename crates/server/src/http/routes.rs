@@ -9,7 +9,7 @@ use axum::extract::{Request, State};
 use axum::http::{Method, Uri};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{MethodRouter, delete, get, patch, post};
+use axum::routing::{MethodRouter, delete, get, patch, post, put};
 use serde_json::Value;
 use tokio::time::timeout;
 
@@ -18,7 +18,9 @@ use super::media_type::{MediaType, choose};
 use super::openapi::operations as described;
 use super::problem::{Kind, Problem};
 use super::refusal::outcome_unknown;
-use super::{App, append, body, cluster, configs, groups, observe, openapi, read, status, topics, trim};
+use super::{
+    App, append, body, cluster, configs, groups, nodes, observe, openapi, read, status, topics, trim,
+};
 
 /// One operation.
 pub(super) struct Operation {
@@ -92,6 +94,33 @@ pub(super) static OPERATIONS: &[Operation] = &[
         wait: short,
         answer: || get(cluster::cluster),
         describe: described::cluster,
+    },
+    Operation {
+        method: Method::DELETE,
+        path: "/v1/cluster/nodes/{node}",
+        produces: NOTHING,
+        takes: NOTHING,
+        wait: change,
+        answer: || delete(nodes::remove),
+        describe: described::remove_node,
+    },
+    Operation {
+        method: Method::PUT,
+        path: "/v1/cluster/nodes/{node}/drain",
+        produces: JSON,
+        takes: JSON,
+        wait: change,
+        answer: || put(nodes::drain),
+        describe: described::drain_node,
+    },
+    Operation {
+        method: Method::DELETE,
+        path: "/v1/cluster/nodes/{node}/drain",
+        produces: JSON,
+        takes: NOTHING,
+        wait: change,
+        answer: || delete(nodes::undrain),
+        describe: described::undrain_node,
     },
     Operation {
         method: Method::GET,
@@ -218,6 +247,15 @@ pub(super) static OPERATIONS: &[Operation] = &[
         wait: change,
         answer: || delete(topics::delete),
         describe: described::delete_topic,
+    },
+    Operation {
+        method: Method::PUT,
+        path: "/v1/topics/{topic}/replicas",
+        produces: JSON,
+        takes: JSON,
+        wait: change,
+        answer: || put(topics::set_replicas),
+        describe: described::set_replicas,
     },
     Operation {
         method: Method::GET,

@@ -12,14 +12,16 @@ use kafka_wire::create_topics::{CreatableTopic, CreatableTopicConfig};
 use kafka_wire::{CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest, Text};
 use platform::slices::next_slice;
 use protocol::Durability;
-use protocol::metadata::{Metadata, Topic};
+use protocol::metadata::{Metadata, Plans, ReplicaSet, Topic};
 use record::PartitionId;
 use serde::{Deserialize, Serialize};
 
 use crate::api::{Envelope, create_partitions, create_topics, delete_topics};
 use crate::caller::Caller;
 use crate::config::plain_value;
+use crate::controller::ChangeError;
 use crate::core::Core;
+use crate::error_codes::change_code;
 use crate::groups::topic_settings;
 use crate::log_bounds::bounds_of;
 
@@ -204,6 +206,9 @@ struct DescribedPartition {
     /// Missing if its core does not tell.
     first_offset: Option<i64>,
     tail: Option<i64>,
+    replicas: Vec<i32>,
+    /// Nodes that are sent the log, and are to become replicas.
+    joining: Vec<i32>,
 }
 
 async fn describe_topic(app: &App, name: &str) -> Result<Described, Problem> {
@@ -252,6 +257,8 @@ impl DescribedPartition {
             epoch: state.epoch.0,
             first_offset: None,
             tail: None,
+            replicas: state.replicas.iter().map(|node| node.0).collect(),
+            joining: state.joining().map(|node| node.0).collect(),
         })
     }
 }
@@ -295,6 +302,51 @@ pub(super) async fn grow(
         .await?;
     let result = result.first().expect("one topic is named, one is answered");
     check_changed(&name, result.error_code, result.error_message.as_ref())?;
+    Ok(Json(describe_topic(&app, &name).await?))
+}
+
+/// The replicas that a client wants of each partition.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WantedReplicas {
+    replicas: i32,
+}
+
+/// Answers `PUT /v1/topics/{topic}/replicas`.
+pub(super) async fn set_replicas(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<Arc<Caller>>,
+    Path(name): Path<String>,
+    request: Request,
+) -> Result<Json<Described>, Problem> {
+    Query::read(request.uri().query(), &[])?;
+    let (Object(wanted), _room) =
+        take_json::<Object<WantedReplicas>>(&app, &caller, request, BODY_BYTES_MAX).await?;
+    let wanted_name = name.clone();
+    let changed = app
+        .cores
+        .ask_metadata(move |core| async move {
+            let sets = core.with_metadata(|metadata| {
+                let topic = metadata.topic_named(&wanted_name);
+                topic.map(|topic| metadata.replica_sets_of(topic.id, wanted.replicas))
+            });
+            let Some(sets) = sets.transpose()? else {
+                return Ok(None);
+            };
+            let plan = |metadata: &Metadata, (id, replicas): (PartitionId, ReplicaSet), _: &mut Plans| {
+                metadata.plan_replicas(id, &replicas)
+            };
+            let made = core.change_all(None, None, sets, plan).await?;
+            let made = made.into_iter().collect::<Result<(), ChangeError>>();
+            made.map(Some)
+        })
+        .await?;
+    let changed: Result<Option<()>, ChangeError> = changed;
+    let changed = changed.map_err(|error| {
+        let (code, told) = (change_code(&error), error.to_string());
+        change_problem(code.code(), Some(&told), Kind::InvalidTopic).with("topic", &*name)
+    })?;
+    changed.ok_or_else(|| unknown_topic(&name))?;
     Ok(Json(describe_topic(&app, &name).await?))
 }
 

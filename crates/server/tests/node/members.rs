@@ -2,6 +2,7 @@
 
 mod directories;
 mod groups;
+mod moving;
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};

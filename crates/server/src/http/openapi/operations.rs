@@ -102,6 +102,57 @@ pub(in super::super) fn cluster() -> Value {
     })
 }
 
+const OF_NODE_CHANGE: &[Kind] = &[
+    Kind::UnknownNode,
+    Kind::NodeInUse,
+    Kind::InvalidNode,
+    Kind::MalformedQuery,
+    Kind::OutcomeUnknown,
+];
+
+pub(in super::super) fn remove_node() -> Value {
+    json!({
+        "operationId": "removeNode",
+        "summary": "Have a node that is gone, and holds nothing, be none of the cluster's any more",
+        "responses": no_content("It is removed. Its directory is refused if it comes back.", OF_NODE_CHANGE),
+    })
+}
+
+pub(in super::super) fn drain_node() -> Value {
+    json!({
+        "operationId": "drainNode",
+        "summary": "Have a node give up all that it holds, and get nothing more",
+        "description": "Others are sent what it holds in the background, while appends go on: `replicas` of the node falls to 0.",
+        "requestBody": { "required": true, "content": { MediaType::Json.name(): {
+            "schema": reference("Drain"),
+            "example": { "to": 4 },
+        } } },
+        "responses": answers("200", "It is to be drained. This is the cluster then.", "Cluster", OF_NODE_CHANGE),
+    })
+}
+
+pub(in super::super) fn undrain_node() -> Value {
+    json!({
+        "operationId": "undrainNode",
+        "summary": "Let a node hold something again",
+        "description": "What it has given up does not come back by itself.",
+        "responses": answers("200", "It may hold something. This is the cluster then.", "Cluster", OF_NODE_CHANGE),
+    })
+}
+
+pub(in super::super) fn set_replicas() -> Value {
+    json!({
+        "operationId": "setReplicas",
+        "summary": "Give each partition of a topic so many replicas",
+        "description": "Nodes that join are sent the log in the background, while appends go on; until then they are in `joining`.",
+        "requestBody": { "required": true, "content": { MediaType::Json.name(): {
+            "schema": reference("NewReplicas"),
+            "example": { "replicas": 3 },
+        } } },
+        "responses": answers("200", "It is to have them. This is the topic then.", "Topic", OF_TOPIC_CHANGE),
+    })
+}
+
 pub(in super::super) fn list_topics() -> Value {
     json!({
         "operationId": "listTopics",

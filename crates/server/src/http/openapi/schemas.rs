@@ -145,6 +145,8 @@ fn topics() -> Vec<(&'static str, Value)> {
         ("epoch", whole()),
         ("first_offset", or_null("integer")),
         ("tail", or_null("integer")),
+        ("replicas", list(whole())),
+        ("joining", list(whole())),
     ];
     let topic = [
         ("name", text()),
@@ -179,6 +181,10 @@ fn topics() -> Vec<(&'static str, Value)> {
         (
             "NewPartitions",
             closed(&[("partitions", json!({ "type": "integer", "minimum": 2 }))], &[]),
+        ),
+        (
+            "NewReplicas",
+            closed(&[("replicas", json!({ "type": "integer", "minimum": 1 }))], &[]),
         ),
     ]
 }
@@ -242,17 +248,21 @@ fn node() -> Vec<(&'static str, Value)> {
         ("here", boolean()),
         ("replicas", whole()),
         ("leads", whole()),
+        ("is_drained", boolean()),
+        ("drained_to", or_null("integer")),
     ];
     let cluster = [
         ("cluster", text()),
         ("node", whole()),
         ("metadata", group),
         ("nodes", list(object(&member, &[]))),
+        ("changing_replicas", whole()),
     ];
     let health = [("status", text()), ("reasons", list(text()))];
     vec![
         ("Status", object(&status, &[])),
         ("Cluster", object(&cluster, &[])),
+        ("Drain", closed(&[("to", or_null("integer"))], &["to"])),
         ("Health", object(&health, &["reasons"])),
         (
             "Problem",

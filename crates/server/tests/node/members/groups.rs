@@ -70,7 +70,7 @@ fn commit_at_coordinator(wires: &mut BTreeMap<i32, Wire>, topic: TopicId, offset
 }
 
 /// The offset that the group has committed, at whichever node tells it.
-fn committed_at_coordinator(wires: &mut BTreeMap<i32, Wire>) -> i64 {
+pub(super) fn committed_at_coordinator(wires: &mut BTreeMap<i32, Wire>) -> i64 {
     let request = OffsetFetchRequest {
         group_id: "readers".into(),
         topics: Some(vec![OffsetFetchRequestTopic {
