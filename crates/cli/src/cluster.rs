@@ -41,14 +41,15 @@ enum What {
   ropewalk cluster drain 3 --wait
   ropewalk cluster drain 3 --to 4      all of it goes to node 4
 
-Others are sent what the node holds while appends go on. The node may be running or gone; of what only it holds,
-it must be running.")]
+Others are sent what the node holds while appends go on. The node may be
+running or gone; of what only it holds, it must be running.")]
     Drain(DrainArguments),
     /// Let a drained node hold something again
     #[command(after_help = "Example:
   ropewalk cluster undrain 3
 
-What it has given up does not come back by itself: new topics may be put on it, and topics that get more replicas.")]
+What it has given up does not come back by itself: new topics may be put
+on it, and topics that get more replicas.")]
     Undrain(OneNode),
     /// Have a node that is stopped, and holds nothing, be none of the cluster's any more
     #[command(after_help = "Example:

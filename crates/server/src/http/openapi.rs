@@ -79,6 +79,12 @@ fn path_parameters(path: &str) -> Vec<Value> {
             json!("billing"),
         ),
         (
+            "node",
+            "The node's number.",
+            json!({ "type": "integer", "minimum": 0 }),
+            json!(1),
+        ),
+        (
             "topic",
             "The topic's name.",
             json!({ "type": "string" }),

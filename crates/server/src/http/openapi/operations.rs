@@ -124,8 +124,8 @@ pub(in super::super) fn drain_node() -> Value {
         "summary": "Have a node give up all that it holds, and get nothing more",
         "description": "Others are sent what it holds in the background, while appends go on: `replicas` of the node falls to 0.",
         "requestBody": { "required": true, "content": { MediaType::Json.name(): {
-            "schema": reference("Drain"),
-            "example": { "to": 4 },
+            "schema": reference("NewDrain"),
+            "example": { "to": null },
         } } },
         "responses": answers("200", "It is to be drained. This is the cluster then.", "Cluster", OF_NODE_CHANGE),
     })
@@ -147,7 +147,7 @@ pub(in super::super) fn set_replicas() -> Value {
         "description": "Nodes that join are sent the log in the background, while appends go on; until then they are in `joining`.",
         "requestBody": { "required": true, "content": { MediaType::Json.name(): {
             "schema": reference("NewReplicas"),
-            "example": { "replicas": 3 },
+            "example": { "replicas": 1 },
         } } },
         "responses": answers("200", "It is to have them. This is the topic then.", "Topic", OF_TOPIC_CHANGE),
     })

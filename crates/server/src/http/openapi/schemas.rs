@@ -262,7 +262,7 @@ fn node() -> Vec<(&'static str, Value)> {
     vec![
         ("Status", object(&status, &[])),
         ("Cluster", object(&cluster, &[])),
-        ("Drain", closed(&[("to", or_null("integer"))], &["to"])),
+        ("NewDrain", closed(&[("to", or_null("integer"))], &["to"])),
         ("Health", object(&health, &["reasons"])),
         (
             "Problem",
