@@ -181,6 +181,8 @@ struct Partition {
     is_shared: bool,
     /// The change of its replicas that is under way; mostly none.
     reassignment: Option<Box<Reassignment>>,
+    /// Members whose disks may have lost what they acknowledged; mostly none.
+    uncertain: Vec<NodeId>,
 }
 
 /// The leader of a partition, and its epoch.
@@ -196,9 +198,17 @@ pub struct PartitionState {
     pub target: Option<ReplicaSet>,
     /// Several nodes hold it, or have held it.
     pub is_shared: bool,
+    /// Replicas whose disks may have lost what they acknowledged: they count for nothing.
+    pub uncertain: Vec<NodeId>,
 }
 
 impl PartitionState {
+    /// The replicas that count.
+    pub fn certain(&self) -> impl Iterator<Item = NodeId> + '_ {
+        let all = self.replicas.iter().copied();
+        all.filter(|node| !self.uncertain.contains(node))
+    }
+
     /// The nodes that are to become replicas.
     pub fn joining(&self) -> impl Iterator<Item = NodeId> + '_ {
         let target = self.target.iter().flat_map(|target| target.iter().copied());
@@ -374,6 +384,7 @@ impl Metadata {
             epoch: self.epoch_of(partition),
             replicas: Arc::clone(&partition.replicas),
             is_shared: partition.is_shared,
+            uncertain: partition.uncertain.clone(),
             target: match partition.reassignment.as_deref() {
                 Some(Reassignment::Filling { target, .. }) => Some(Arc::clone(target)),
                 _ => None,

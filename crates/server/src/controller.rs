@@ -11,6 +11,7 @@ mod members;
 mod metadata_log;
 mod placement;
 mod presence;
+mod witness;
 
 use std::cell::Cell;
 use std::iter;
@@ -40,6 +41,7 @@ pub(crate) use metadata_log::{CommitError, MetadataLog};
 pub(crate) use placement::place_replicas;
 use presence::Presence;
 pub(crate) use presence::{look_after, replace_leaders};
+use witness::Witnesses;
 
 /// A batch of the metadata partition is closed beyond this size.
 const BATCH_BYTES: usize = 512 << 10;
@@ -90,6 +92,8 @@ pub(crate) struct Controller {
     growth: Cell<Growth>,
     /// The other nodes.
     pub(crate) presence: Presence,
+    /// What is known of disks.
+    witnesses: Witnesses,
 }
 
 impl Controller {

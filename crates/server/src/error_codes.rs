@@ -207,6 +207,7 @@ fn apply_code(error: &ApplyError) -> ErrorCode {
         | ApplyError::StartPassed { .. }
         | ApplyError::EpochNotNext { .. }
         | ApplyError::EpochPassed { .. }
+        | ApplyError::StartOver { .. }
         | ApplyError::ReplicasUnchanged { .. }
         | ApplyError::NotJoining { .. }
         | ApplyError::NothingUnsettled { .. }

@@ -121,6 +121,17 @@ impl Peers {
         link.outgoing.send((encoded, room)).is_ok()
     }
 
+    /// Sends a message to every node that there is a connection with for the metadata.
+    pub(crate) fn tell_all(&self, message: &Message) {
+        let links = self.links.borrow();
+        let linked = links.keys().filter(|(purpose, _)| *purpose == Purpose::Metadata);
+        let nodes: Vec<NodeId> = linked.map(|(_, node)| *node).collect();
+        drop(links);
+        for node in nodes {
+            self.send(Purpose::Metadata, node, message);
+        }
+    }
+
     /// Takes note of an address. Returns whether it is a new one.
     fn note_seed(&self, seed: &HostPort) -> bool {
         self.seeds.borrow_mut().insert(seed.clone())

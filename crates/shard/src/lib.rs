@@ -137,6 +137,8 @@ pub struct Shard {
     pub clock: Arc<dyn Clock>,
     /// Counters since the start.
     pub counters: ShardCounters,
+    /// The number of the journal's first frame that recovery did not find.
+    pub found_before: u64,
     topic_book: Rc<TopicBook>,
     store: RefCell<Store>,
     /// Each in its own place: a table that grows moves what is in it, all in one turn.
@@ -190,6 +192,7 @@ impl Shard {
             clock,
             counters: ShardCounters::default(),
             topic_book,
+            found_before: store.durable_before(),
             store: RefCell::new(store),
             partitions: RefCell::new(IndexMap::new()),
             elsewhere: RefCell::default(),
@@ -295,6 +298,11 @@ impl Shard {
         if let Some(partition) = self.partitions.borrow_mut().get_mut(&id) {
             partition.is_abandoned = true;
         }
+    }
+
+    /// The number of the journal's first frame that is not known to be durable. It only rises, over starts too.
+    pub fn durable_before(&self) -> u64 {
+        self.store.borrow().durable_before()
     }
 
     /// Returns the reason for which appends to all partitions are refused, if they are.

@@ -79,6 +79,8 @@ pub enum Report {
         epoch: Epoch,
         /// The replica.
         replica: NodeId,
+        /// Its start, by its link.
+        start: u64,
     },
     /// The partition's first replica, in whose place this one leads, is as far as this one, and could lead again.
     Preferred {
@@ -146,7 +148,11 @@ impl Member {
                 Action::Committed { .. } => Step::Show,
                 Action::Settled { epoch } => Step::Report(Report::Settled { epoch }),
                 Action::CaughtUp { replica } => match self.led_epoch() {
-                    Some(epoch) => Step::Report(Report::CaughtUp { epoch, replica }),
+                    Some(epoch) => Step::Report(Report::CaughtUp {
+                        epoch,
+                        replica,
+                        start: 0,
+                    }),
                     None => continue,
                 },
             };

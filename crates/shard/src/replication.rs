@@ -61,8 +61,8 @@ pub(super) struct Replication {
     deferred: RefCell<Deferred>,
     /// Letters without batches that came before their partition.
     early: RefCell<BTreeMap<PartitionId, Vec<(NodeId, Letter)>>>,
-    /// The nodes that letters reach.
-    linked: RefCell<BTreeSet<NodeId>>,
+    /// The nodes that letters reach, and which start of each has the link.
+    linked: RefCell<BTreeMap<NodeId, u64>>,
     /// The nodes that were awaited at the last look.
     awaited: RefCell<BTreeSet<(PartitionId, NodeId)>>,
     /// Room for batches on their way to replicas that lack them.
@@ -225,9 +225,9 @@ impl Shard {
 
     /// Begins anew with a node whose link was taken: what it has sent before and waits here is dropped. Letters that come later over the
     /// earlier link are the caller's to drop.
-    pub async fn handle_link(&self, peer: NodeId) {
+    pub async fn handle_link(&self, peer: NodeId, start: u64) {
         self.drop_received(peer);
-        self.replication.linked.borrow_mut().insert(peer);
+        self.replication.linked.borrow_mut().insert(peer, start);
         let mut slices = Slices::of_own(REPLICAS_IN_ONE_TURN);
         for id in self.replica_ids() {
             let _ = self.hear(id, Word::Link(peer));
@@ -514,13 +514,31 @@ impl Shard {
                     partition.act_on(action);
                 }
                 Step::Show => partition.wake_readers(),
-                Step::Report(report) => {
-                    self.replication.reports.borrow_mut().push((id, report));
-                    self.replication.news.notify_one();
-                }
+                Step::Report(report) => self.report(id, report),
             }
         }
         self.settle(id, partition);
+    }
+
+    /// Leaves news for the metadata. Of a replica whose link is lost there are none: it is looked at again with the next link.
+    fn report(&self, id: PartitionId, report: Report) {
+        let linked = self.replication.linked.borrow();
+        let report = match report {
+            Report::CaughtUp { epoch, replica, .. } => {
+                let start = linked.get(&replica).copied();
+                start.map(|start| Report::CaughtUp {
+                    epoch,
+                    replica,
+                    start,
+                })
+            }
+            report => Some(report),
+        };
+        self.replication
+            .reports
+            .borrow_mut()
+            .extend(report.map(|report| (id, report)));
+        self.replication.news.notify_one();
     }
 
     /// After a replica's steps: tells the store what is committed, gives its room back, and has followers hear of what they lack.
@@ -583,7 +601,7 @@ impl Shard {
 
     /// Sends a letter. One to a node that none reach is dropped: all begins anew with the next link.
     fn send_letter(&self, to: NodeId, letter: Letter) {
-        if !self.replication.linked.borrow().contains(&to) {
+        if !self.replication.linked.borrow().contains_key(&to) {
             return;
         }
         self.replication.outgoing.borrow_mut().push((to, letter));

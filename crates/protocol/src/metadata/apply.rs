@@ -152,6 +152,16 @@ pub enum ApplyError {
         /// The epoch that something was said of.
         got: Epoch,
     },
+    /// Something is said of an earlier start of a node.
+    #[error("start {got} of node {node} is over: {current} is the present one")]
+    StartOver {
+        /// The node.
+        node: NodeId,
+        /// Its present start.
+        current: u64,
+        /// The start that something was said of.
+        got: u64,
+    },
     /// One change of a partition's replicas at a time.
     #[error(
         "the replicas of {partition} have just changed, and its log is not yet safe with the new ones; try again"
@@ -288,12 +298,14 @@ impl Metadata {
                 partition,
                 epoch,
                 replica,
+                ..
             } => self.note_caught_up(*partition, *epoch, *replica),
             Command::Settled { partition, .. } => self.note_settled(*partition),
             Command::DrainNode { node, drain } => {
                 let known = self.nodes.get_mut(node).expect("checked");
                 known.drain.clone_from(drain);
             }
+            Command::DoubtNode { node, .. } => self.doubt(*node),
             Command::RemoveNode { node } => {
                 self.nodes.remove(node);
                 self.joined.remove(node);
@@ -415,10 +427,12 @@ impl Metadata {
                 partition,
                 epoch,
                 replica,
-            } => self.check_caught_up(*partition, *epoch, *replica),
+                start,
+            } => self.check_caught_up(*partition, *epoch, (*replica, *start)),
             Command::Settled { partition, epoch } => self.check_settled(*partition, *epoch),
             Command::DrainNode { node, drain } => self.check_drain(*node, drain.as_ref()),
             Command::RemoveNode { node } => self.check_removal(*node),
+            Command::DoubtNode { node, start } => self.check_own_start(*node, *start),
         }
     }
 
@@ -573,6 +587,7 @@ impl Metadata {
                 opened_incarnation,
                 is_shared: replicas.len() > 1,
                 reassignment: None,
+                uncertain: Vec::new(),
             }
         };
         replica_sets.iter().map(new_partition).collect()

@@ -147,6 +147,8 @@ pub enum Command {
         epoch: Epoch,
         /// The node.
         replica: NodeId,
+        /// The start of it that does so.
+        start: u64,
     },
     /// The leader of an epoch says that its ack quorum holds all that the replicas before have committed: they may give it up.
     Settled {
@@ -161,6 +163,14 @@ pub enum Command {
         node: NodeId,
         /// `None` if it may hold something again.
         drain: Option<Drain>,
+    },
+    /// The disk of a node may have lost what it acknowledged: it counts for nothing in its partitions until their leaders have seen that it holds
+    /// everything again.
+    DoubtNode {
+        /// The node.
+        node: NodeId,
+        /// The start that found so.
+        start: u64,
     },
     /// A node that holds nothing is none of the cluster's any more.
     RemoveNode {
@@ -177,6 +187,8 @@ const FORMAT: &str = "metadata command";
 /// Says since version 2 for which client's address topics are made or changed, and since 3 how other nodes reach a node. Since 4 there are
 /// changes of replicas, and nodes that are drained or removed.
 const VERSION: u8 = 4;
+/// 16 is a part of an image.
+const DOUBT_KIND: u8 = 17;
 const FIRST_WITH_CLIENTS: u8 = 2;
 const FIRST_WITH_HOMES: u8 = 3;
 
@@ -249,6 +261,7 @@ impl Command {
             | Command::Settled { .. }
             | Command::DrainNode { .. }
             | Command::RemoveNode { .. }
+            | Command::DoubtNode { .. }
             | Command::AllocateProducerIds { .. } => true,
             Command::CreateTopic { .. } | Command::CreatePartitions { .. } | Command::SetReplicas { .. } => {
                 false
@@ -361,11 +374,13 @@ impl Command {
                 partition,
                 epoch,
                 replica,
+                start,
             } => {
                 writer.u8(12);
                 write_partition(&mut writer, *partition);
                 writer.i32(epoch.0);
                 writer.i32(replica.0);
+                writer.u64(*start);
             }
             Command::Settled { partition, epoch } => {
                 writer.u8(13);
@@ -380,6 +395,11 @@ impl Command {
             Command::RemoveNode { node } => {
                 writer.u8(15);
                 writer.i32(node.0);
+            }
+            Command::DoubtNode { node, start } => {
+                writer.u8(DOUBT_KIND);
+                writer.i32(node.0);
+                writer.u64(*start);
             }
         }
         writer.close()
@@ -466,6 +486,7 @@ fn read_command(reader: &mut Reader<'_>, version: u8) -> Result<Command, DecodeE
             partition: read_partition(reader)?,
             epoch: Epoch(reader.i32("epoch")?),
             replica: NodeId(reader.i32("replica")?),
+            start: reader.u64("start of a node")?,
         },
         13 => Command::Settled {
             partition: read_partition(reader)?,
@@ -477,6 +498,10 @@ fn read_command(reader: &mut Reader<'_>, version: u8) -> Result<Command, DecodeE
         },
         15 => Command::RemoveNode {
             node: NodeId(reader.i32("node")?),
+        },
+        DOUBT_KIND => Command::DoubtNode {
+            node: NodeId(reader.i32("node")?),
+            start: reader.u64("start of a node")?,
         },
         value => {
             return Err(DecodeError::UnknownKind {

@@ -248,11 +248,13 @@ impl Metadata {
             opened_incarnation: reader.i32("incarnation")?,
             is_shared: replicas.len() > 1,
             reassignment: None,
+            uncertain: Vec::new(),
             replicas,
         };
         if version >= FIRST_WITH_REASSIGNMENTS {
             partition.is_shared = read_flag(reader, "shared partition")?;
             partition.reassignment = read_reassignment(reader)?.map(Box::new);
+            partition.uncertain = read_replica_set(reader)?.to_vec();
         }
         let replicas = &partition.replicas;
         possible(self.is_replica_set(replicas), "replicas")?;
@@ -276,6 +278,16 @@ impl Metadata {
             }
         };
         possible(is_sound, "change of replicas")?;
+        let uncertain = &partition.uncertain;
+        let members = || {
+            partition
+                .holders()
+                .filter(|node| !partition.joining().any(|joining| joining == *node))
+        };
+        let is_member = |(index, node): (usize, &NodeId)| {
+            members().any(|member| member == *node) && !uncertain[..index].contains(node)
+        };
+        possible(uncertain.iter().enumerate().all(is_member), "nodes in doubt")?;
         Ok(partition)
     }
 
@@ -361,6 +373,7 @@ fn write_topic(writer: &mut Writer, topic: &Topic) {
         writer.i32(run[0].opened_incarnation);
         writer.u8(u8::from(run[0].is_shared));
         write_reassignment(writer, run[0].reassignment.as_deref());
+        write_replica_set(writer, &run[0].uncertain);
     }
     write_client(writer, topic.client);
 }

@@ -110,7 +110,7 @@ impl Metadata {
             configuration,
             earlier,
             joining: found.joining().collect(),
-            uncertain: Vec::new(),
+            uncertain: found.uncertain.clone(),
         })
     }
 
@@ -170,9 +170,11 @@ impl Metadata {
         self.taken.add(topic);
         let found = self.partition_mut(partition);
         found.reassignment = Some(Box::new(Reassignment::Unsettled { before }));
-        let leader = match found.replicas.contains(&found.leader) {
+        let stays = found.replicas.contains(&found.leader);
+        let certain = found.replicas.iter().find(|node| !found.uncertain.contains(node));
+        let leader = match stays {
             true => found.leader,
-            false => found.replicas[0],
+            false => *certain.unwrap_or(&found.replicas[0]),
         };
         self.open_epoch(partition, epoch, leader);
     }
@@ -181,10 +183,14 @@ impl Metadata {
         &self,
         partition: PartitionId,
         epoch: Epoch,
-        replica: NodeId,
+        (replica, start): (NodeId, u64),
     ) -> Result<(), ApplyError> {
         let found = self.check_partition(partition)?;
         self.check_epoch(found, epoch)?;
+        self.check_own_start(replica, start)?;
+        if found.uncertain.contains(&replica) {
+            return Ok(());
+        }
         let is_known = matches!(
             found.reassignment.as_deref(),
             Some(Reassignment::Filling { caught_up, .. }) if caught_up.contains(&replica)
@@ -197,8 +203,11 @@ impl Metadata {
 
     pub(super) fn note_caught_up(&mut self, partition: PartitionId, epoch: Epoch, replica: NodeId) {
         let found = self.partition_mut(partition);
-        if let Some(Reassignment::Filling { caught_up, .. }) = found.reassignment.as_deref_mut() {
-            caught_up.push(replica);
+        let was_uncertain = found.uncertain.contains(&replica);
+        found.uncertain.retain(|node| *node != replica);
+        match found.reassignment.as_deref_mut() {
+            Some(Reassignment::Filling { caught_up, .. }) if !was_uncertain => caught_up.push(replica),
+            _ => {}
         }
         if found.is_filled() {
             self.switch(partition, Epoch(epoch.0 + 1));
@@ -215,7 +224,57 @@ impl Metadata {
     }
 
     pub(super) fn note_settled(&mut self, partition: PartitionId) {
-        self.partition_mut(partition).reassignment = None;
+        let found = self.partition_mut(partition);
+        found.reassignment = None;
+        found.uncertain.retain(|node| found.replicas.contains(node));
+    }
+
+    /// Says whether this is a node's present start.
+    pub(super) fn check_own_start(&self, node: NodeId, start: u64) -> Result<(), ApplyError> {
+        let known = self.nodes.get(&node).ok_or(ApplyError::UnknownNode { node })?;
+        let current = known.home.as_ref().map_or(0, |home| home.start);
+        match current == start {
+            true => Ok(()),
+            false => Err(ApplyError::StartOver {
+                node,
+                current,
+                got: start,
+            }),
+        }
+    }
+
+    /// Has a node count for nothing in the partitions that it is a member of, and has to be filled again where it was to become one. Where it is
+    /// the only replica there is nobody to hold it against: what it has is all there is.
+    pub(super) fn doubt(&mut self, node: NodeId) {
+        let partitions = self.topics.values_mut().flat_map(|topic| &mut topic.partitions);
+        for found in partitions.filter(|found| found.is_shared) {
+            let mut is_member = found.replicas.contains(&node) && found.replicas.len() > 1;
+            match found.reassignment.as_deref_mut() {
+                Some(Reassignment::Filling { caught_up, .. }) => caught_up.retain(|known| *known != node),
+                Some(Reassignment::Unsettled { before }) => is_member |= before.contains(&node),
+                None => {}
+            }
+            if is_member && !found.uncertain.contains(&node) {
+                found.uncertain.push(node);
+            }
+        }
+    }
+
+    /// The partitions whose leaders' disks are in doubt, each with its leader and the first replica that could lead in its place.
+    #[must_use]
+    pub fn leaders_in_doubt(&self, is_here: impl Fn(NodeId) -> bool) -> Vec<(PartitionId, NodeId, NodeId)> {
+        let mut doubtful = Vec::new();
+        for topic in self.topics.values() {
+            for (index, found) in (0..).zip(&topic.partitions) {
+                if found.uncertain.contains(&found.leader) {
+                    let able = |node: &&NodeId| is_here(**node) && !found.uncertain.contains(node);
+                    let next = found.replicas.iter().find(able);
+                    let topic = topic.id;
+                    doubtful.extend(next.map(|next| (PartitionId { topic, index }, found.leader, *next)));
+                }
+            }
+        }
+        doubtful
     }
 
     pub(super) fn check_partition(&self, partition: PartitionId) -> Result<&Partition, ApplyError> {
@@ -359,7 +418,7 @@ impl Metadata {
         let nodes: Vec<NodeId> = self.open_nodes().filter(|node| is_here(*node)).collect();
         let enough = nodes.len().min(super::DEFAULT_REPLICAS);
         let is_drained = |node: &NodeId| self.nodes.get(node).is_some_and(|node| node.drain.is_some());
-        let has_drained = self.nodes.keys().any(|node| is_drained(node));
+        let has_drained = self.nodes.keys().any(is_drained);
         let (mut due, mut under_way) = (Vec::new(), 0);
         for topic in self.topics.values() {
             let is_internal = is_internal(&topic.name);
@@ -441,12 +500,13 @@ impl Metadata {
         &self,
         partition: PartitionId,
         epoch: Epoch,
-        replica: NodeId,
+        (replica, start): (NodeId, u64),
     ) -> Result<Command, PlanError> {
         self.checked(Command::CaughtUp {
             partition,
             epoch,
             replica,
+            start,
         })
     }
 
@@ -470,6 +530,14 @@ impl Metadata {
             return Err(PlanError::Unreachable { node: to });
         }
         self.checked(Command::DrainNode { node, drain })
+    }
+
+    /// Plans that a node's disk is in doubt, as its present start has found.
+    ///
+    /// # Errors
+    /// See [`PlanError`].
+    pub fn plan_doubt(&self, node: NodeId, start: u64) -> Result<Command, PlanError> {
+        self.checked(Command::DoubtNode { node, start })
     }
 
     /// Plans that a node that holds nothing is none of the cluster's any more.

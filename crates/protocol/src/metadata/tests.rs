@@ -579,10 +579,17 @@ pub(super) fn any_command() -> impl Strategy<Value = Command> {
                 epoch: Epoch(epoch),
                 replicas: replicas.into(),
             }),
-        (id.clone(), 0..3, 0..4, 0..4).prop_map(|(topic, index, epoch, replica)| Command::CaughtUp {
-            partition: PartitionId { topic, index },
-            epoch: Epoch(epoch),
-            replica: NodeId(replica)
+        (id.clone(), 0..3, 0..4, 0..4, 0..2u64).prop_map(|(topic, index, epoch, replica, start)| {
+            Command::CaughtUp {
+                partition: PartitionId { topic, index },
+                epoch: Epoch(epoch),
+                replica: NodeId(replica),
+                start,
+            }
+        }),
+        (0..4, 0..2u64).prop_map(|(node, start)| Command::DoubtNode {
+            node: NodeId(node),
+            start
         }),
         (id.clone(), 0..3, 0..4).prop_map(|(topic, index, epoch)| Command::Settled {
             partition: PartitionId { topic, index },

@@ -91,9 +91,14 @@ impl Phase {
             Kind::Hello | Kind::Join | Kind::Joined => self == Phase::AwaitsHello,
             // The other side may refuse a connection that was taken here.
             Kind::Refused => true,
-            Kind::Heartbeat | Kind::Prompt | Kind::Sworn | Kind::Group | Kind::Proposal | Kind::Peers => {
-                self == Phase::Admitted
-            }
+            Kind::Heartbeat
+            | Kind::Prompt
+            | Kind::Sworn
+            | Kind::Group
+            | Kind::Proposal
+            | Kind::Peers
+            | Kind::Durable
+            | Kind::Witnessed => self == Phase::Admitted,
         }
     }
 }

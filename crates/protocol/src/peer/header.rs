@@ -43,11 +43,15 @@ pub enum Kind {
     Proposal,
     /// Where other nodes are.
     Peers,
+    /// The part of the sender's own disk that is safe.
+    Durable,
+    /// The part of the receiver's disk that the sender was told to be safe.
+    Witnessed,
 }
 
 impl Kind {
     /// All kinds, and their bytes.
-    pub const ALL: [(Kind, u8); 10] = [
+    pub const ALL: [(Kind, u8); 12] = [
         (Kind::Hello, 1),
         (Kind::Refused, 2),
         (Kind::Heartbeat, 3),
@@ -58,6 +62,8 @@ impl Kind {
         (Kind::Group, 8),
         (Kind::Proposal, 9),
         (Kind::Peers, 10),
+        (Kind::Durable, 11),
+        (Kind::Witnessed, 12),
     ];
 
     /// The kind's name, as errors have it.
@@ -74,6 +80,8 @@ impl Kind {
             Kind::Group => "message of the metadata group",
             Kind::Proposal => "proposal",
             Kind::Peers => "list of peers",
+            Kind::Durable => "word of what is durable",
+            Kind::Witnessed => "word of what was durable",
         }
     }
 

@@ -43,6 +43,10 @@ pub enum Message {
     Proposal(Bytes),
     /// Where other nodes of the cluster listen, for a node that has no metadata yet.
     Peers(Vec<Address>),
+    /// The part of the sender's own journals that is durable: of each shard's, the number of the first frame that is not.
+    Durable(Vec<u64>),
+    /// The same of the receiver's journals, as it has told the sender before.
+    Witnessed(Vec<u64>),
 }
 
 /// A sign of life.
@@ -96,6 +100,8 @@ impl Message {
             Message::Group(_) => Kind::Group,
             Message::Proposal(_) => Kind::Proposal,
             Message::Peers(_) => Kind::Peers,
+            Message::Durable(_) => Kind::Durable,
+            Message::Witnessed(_) => Kind::Witnessed,
         }
     }
 
@@ -141,6 +147,7 @@ impl Message {
             Message::Join(join) => join.home.peer.as_ref().map_or(0, |peer| peer.host.len()),
             Message::Group(bytes) | Message::Proposal(bytes) => bytes.len(),
             Message::Peers(peers) => peers.iter().map(|peer| 6 + peer.host.len()).sum(),
+            Message::Durable(frames) | Message::Witnessed(frames) => 8 * frames.len(),
             Message::Hello(_) | Message::Heartbeat(_) | Message::Joined(_) => 0,
         }
     }
@@ -163,6 +170,10 @@ impl Message {
             Message::Peers(peers) => {
                 writer.count(peers.len());
                 peers.iter().for_each(|peer| write_address(writer, peer));
+            }
+            Message::Durable(frames) | Message::Witnessed(frames) => {
+                writer.count(frames.len());
+                frames.iter().for_each(|frame| writer.u64(*frame));
             }
         }
     }
@@ -193,10 +204,17 @@ impl Message {
                 let peers = (0..count).map(|_| read_address(&mut reader));
                 Message::Peers(peers.collect::<Result<_, _>>()?)
             }
+            Kind::Durable => Message::Durable(read_frames(&mut reader)?),
+            Kind::Witnessed => Message::Witnessed(read_frames(&mut reader)?),
         };
         reader.close()?;
         Ok(message)
     }
+}
+
+fn read_frames(reader: &mut Reader<'_>) -> Result<Vec<u64>, DecodeError> {
+    let count = reader.count("journals", 8)?;
+    (0..count).map(|_| reader.u64("frame")).collect()
 }
 
 /// Reads an offset, which is never negative.

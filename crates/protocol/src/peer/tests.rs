@@ -28,9 +28,14 @@ fn bytes_of(message: &Message) -> Vec<u8> {
 fn decoder_for(kind: Kind) -> Decoder {
     match kind {
         Kind::Hello | Kind::Refused | Kind::Join | Kind::Joined => Decoder::new(BODY_BYTES_MAX),
-        Kind::Heartbeat | Kind::Prompt | Kind::Sworn | Kind::Group | Kind::Proposal | Kind::Peers => {
-            admitted(BODY_BYTES_MAX)
-        }
+        Kind::Heartbeat
+        | Kind::Prompt
+        | Kind::Sworn
+        | Kind::Group
+        | Kind::Proposal
+        | Kind::Peers
+        | Kind::Durable
+        | Kind::Witnessed => admitted(BODY_BYTES_MAX),
     }
 }
 
@@ -209,6 +214,8 @@ fn one_of_each() -> Vec<(&'static str, Message)> {
                 port: 7000,
             }]),
         ),
+        ("durable", Message::Durable(vec![0x0102_0304_0506_0708, 3])),
+        ("witnessed", Message::Witnessed(vec![2, 0])),
     ]
 }
 

@@ -182,9 +182,9 @@ fn partitions<'a>(
             partition_index: index as i32,
             leader_id: state.leader.0,
             leader_epoch: state.epoch.0,
-            replica_nodes: replicas.clone(),
+            replica_nodes: replicas,
             // Only its leader knows who is behind, and tells nobody yet.
-            isr_nodes: replicas,
+            isr_nodes: state.certain().map(|node| node.0).collect(),
             eligible_leader_replicas: Some(Vec::new()),
             last_known_elr: Some(Vec::new()),
             ..DescribeTopicPartitionsResponsePartition::default()

@@ -43,7 +43,9 @@ impl ChangeLog {
             Command::SetTopicConfig { .. } => Change::TopicConfigsChanged,
             Command::SetBrokerConfig { .. } => Change::NodeConfigsChanged,
             Command::SetReplicas { .. } => Change::ReplicasChanged,
-            Command::DrainNode { .. } | Command::RemoveNode { .. } => Change::NodesChanged,
+            Command::DrainNode { .. } | Command::RemoveNode { .. } | Command::DoubtNode { .. } => {
+                Change::NodesChanged
+            }
             Command::CaughtUp { .. }
             | Command::Settled { .. }
             | Command::FormatCluster { .. }
@@ -101,6 +103,10 @@ fn tell(command: &Command, before: Option<&TopicBefore>) {
             }
         }
         Command::RemoveNode { node } => tracing::info!(node = node.0, "a node was removed"),
+        Command::DoubtNode { node, .. } => tracing::warn!(
+            node = node.0,
+            "a node's disk is in doubt: it counts for nothing until it holds everything again"
+        ),
         Command::CaughtUp { .. }
         | Command::Settled { .. }
         | Command::FormatCluster { .. }

@@ -1,5 +1,5 @@
 //! On the member that leads the metadata group: has drained nodes give up what they hold, and internal topics have as many replicas as there are
-//! nodes for.
+//! nodes for, and leaders whose disks are in doubt give their place to others.
 //!
 //! What is due follows from the metadata alone, so whoever leads next goes on with it. Little of it is under way at a time: what is sent to nodes
 //! that join must not take the links from what clients wait for.
@@ -7,6 +7,7 @@
 use std::rc::Rc;
 use std::time::Duration;
 
+use protocol::leader::NodeId;
 use protocol::metadata::{Metadata, Plans, ReplicaSet};
 use record::PartitionId;
 use tokio::time::sleep;
@@ -35,6 +36,7 @@ async fn place(core: &Rc<Core>) {
         if !group.is_some_and(|group| group.status().is_leader) {
             continue;
         }
+        core.replace_leaders_in_doubt().await;
         let due = core
             .with_metadata(|metadata| metadata.due_replica_sets(UNDER_WAY_MAX, |node| core.is_here(node)));
         if due.is_empty() {
@@ -47,5 +49,27 @@ async fn place(core: &Rc<Core>) {
         for refused in made.iter().filter_map(|made| made.as_ref().err()) {
             tracing::warn!(%refused, "replicas that are due could not be changed; it is tried again");
         }
+    }
+}
+
+impl Core {
+    async fn replace_leaders_in_doubt(self: &Rc<Core>) {
+        let doubtful = self.with_metadata(|metadata| metadata.leaders_in_doubt(|node| self.is_here(node)));
+        if doubtful.is_empty() {
+            return;
+        }
+        let plan = |metadata: &Metadata,
+                    (id, before, leader): (PartitionId, NodeId, NodeId),
+                    _: &mut Plans| { metadata.plan_succession(id, before, leader) };
+        // What could not be changed is due again.
+        let made = self
+            .change_all(None, None, doubtful, plan)
+            .await
+            .unwrap_or_default();
+        let made = made.iter().filter(|made| made.is_ok()).count();
+        tracing::warn!(
+            partitions = made,
+            "leaders whose disks are in doubt have given their place to others"
+        );
     }
 }

@@ -210,7 +210,8 @@ impl Core {
         count == 0
     }
 
-    /// The partitions that nodes lead which are away, each with that node and the first of its replicas that is there.
+    /// The partitions that nodes lead which are away, each with that node and the first of its replicas that is there and
+    /// not in doubt.
     async fn replaceable(&self, away: &BTreeSet<NodeId>) -> Vec<(PartitionId, NodeId, NodeId)> {
         let mut replaced = Vec::new();
         let mut slices = Slices::of_own(TOPICS_IN_ONE_TURN);
@@ -218,7 +219,8 @@ impl Core {
             self.with_metadata(|metadata| {
                 let Some(topic) = metadata.topic(id) else { return };
                 for (index, state) in (0..).zip(metadata.partitions(topic)) {
-                    let there = state.replicas.iter().find(|node| !away.contains(node));
+                    let is_able = |node: &&NodeId| !away.contains(node) && !state.uncertain.contains(node);
+                    let there = state.replicas.iter().find(is_able);
                     if let Some(leader) = there.filter(|_| away.contains(&state.leader)) {
                         replaced.push((PartitionId { topic: id, index }, state.leader, *leader));
                     }

@@ -198,8 +198,10 @@ impl Core {
             | Command::CaughtUp { partition, .. }
             | Command::Settled { partition, .. } => {
                 self.follow_holders(*partition, was_here);
+                self.tell_doubts(*partition);
                 self.open_coordinators();
             }
+            Command::DoubtNode { node, .. } => self.doubt_replicas(*node, slices).await,
             Command::RemoveNode { node } if *node == self.facts.node => {
                 tracing::error!("this node was removed from the cluster, and ends");
                 self.lost.notify_one();
@@ -257,12 +259,54 @@ impl Core {
         self.assign(id, assignment);
     }
 
-    /// The same for the partitions that there were before a later image.
+    /// Tells the replica of a partition which members are in doubt now, and which are not. What it knows already changes nothing.
+    fn tell_doubts(&self, id: PartitionId) {
+        let Some(shard) = self.shards.get(&self.facts.shard_of(id)) else {
+            return;
+        };
+        let found = self.with_metadata(|metadata| {
+            let is_here = metadata.holders(id).contains(&self.facts.node);
+            metadata.assignment(id).filter(|_| is_here)
+        });
+        let Some(assignment) = found else { return };
+        for node in assignment.configuration.replicas {
+            let told = match assignment.uncertain.contains(&node) {
+                true => shard.doubt(id, node),
+                false => shard.certain(id, node),
+            };
+            told.expect("a replica that the image names is open in its shard");
+        }
+    }
+
+    /// The same for all partitions that a node is a member of.
+    async fn doubt_replicas(&self, node: NodeId, slices: &mut Slices) {
+        for (_, topic) in self.all_topics().await {
+            let doubted = self.with_metadata(|metadata| {
+                let Some(topic) = metadata.topic(topic) else {
+                    return Vec::new();
+                };
+                let mut own = self.own_partitions(topic, 0);
+                own.retain(|id| {
+                    metadata
+                        .partition(*id)
+                        .is_some_and(|state| state.uncertain.contains(&node))
+                });
+                own
+            });
+            for id in doubted {
+                self.tell_doubts(id);
+                slices.did(1).await;
+            }
+        }
+    }
+
+    /// Follows what a later image says of the partitions that there were before it.
     async fn follow_later_holders(&self, known: &Topic, slices: &mut Slices) {
         let (own, others) = self.sorted_partitions(known, 0);
         let own = own.into_iter().map(|id| (id, true));
         for (id, was_here) in own.chain(others.into_iter().map(|id| (id, false))) {
             self.follow_holders(id, was_here);
+            self.tell_doubts(id);
             slices.did(1).await;
         }
     }

@@ -65,6 +65,7 @@ pub(super) async fn look(core: Rc<Core>) -> Value {
                 "here": core.is_here(id),
                 "replicas": replicas,
                 "leads": led,
+                "durable_frames": node.home.as_ref().map(|home| core.durable_frames(id, home.directory)),
                 "is_drained": node.drain.is_some(),
                 "drained_to": node.drain.as_ref().and_then(|drain| drain.to).map(|to| to.0),
             })
@@ -77,6 +78,7 @@ pub(super) async fn look(core: Rc<Core>) -> Value {
         "metadata": group,
         "nodes": nodes,
         "changing_replicas": changing,
+        "disk_was_doubted": core.is_disk_doubted(),
     })
 }
 

@@ -370,14 +370,20 @@ impl Opening {
             platform::turns::spawn(let_peers_in(core.clone(), listener));
         }
         platform::turns::spawn(keep_metadata_links(core.clone()));
-        let (image, next) = core.commit_start(start).await?;
+        let (mut image, mut next) = core.commit_start(start).await?;
+        let doubt = core.find_doubt().await.map_err(|stopping| stopping.to_string())?;
+        if let Some(doubt) = doubt {
+            (image, next) = core.commit_start(doubt).await?;
+        }
         let image = Arc::new(image);
         on_every_core(core, move |core| core.adopt(&image)).await?;
         platform::turns::spawn(core.clone().follow_group(next));
         platform::turns::spawn(keep_members(core.clone()));
         platform::turns::spawn(place_replicas(core.clone()));
         platform::turns::spawn(replace_leaders(core.clone()));
-        serve_on_every_core(core).await
+        serve_on_every_core(core).await?;
+        platform::turns::spawn(core.clone().tell_durable());
+        Ok(())
     }
 
     /// A start that nobody was told of counts nothing: an old copy of a directory must not come to a number that was not told yet.

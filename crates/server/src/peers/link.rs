@@ -132,13 +132,16 @@ pub(super) async fn converse(core: &Rc<Core>, conversation: Conversation) -> End
     };
     let (input, output) = stream.split();
     if purpose == Purpose::Metadata {
+        // Before anything by which it could come to serve.
+        core.tell_witness(node, peer.directory);
+        core.tell_durable_to(node);
         core.compare_images(node, peer.image_offset);
         if peer.image_offset == Offset::ZERO {
             // It may know nobody else.
             core.tell_peers(node);
         }
     }
-    core.handle_link(purpose, node).await;
+    core.handle_link(purpose, &peer).await;
     let reader = Reader { core, peer, purpose };
     let ended = tokio::select! {
         biased;
@@ -159,9 +162,12 @@ pub(super) async fn converse(core: &Rc<Core>, conversation: Conversation) -> End
 }
 
 impl Core {
-    async fn handle_link(&self, purpose: Purpose, node: NodeId) {
+    async fn handle_link(&self, purpose: Purpose, peer: &Hello) {
         match purpose {
-            Purpose::Shard(shard) => self.shard(shard.into()).handle_link(node).await,
+            Purpose::Shard(shard) => {
+                let shard = self.shard(shard.into());
+                shard.handle_link(peer.node, peer.incarnation).await;
+            }
             Purpose::Metadata => {}
         }
     }
@@ -213,6 +219,8 @@ impl Reader<'_> {
                 self.core.handle_proposal(self.peer.node, entry);
             }
             (Message::Peers(peers), Purpose::Metadata) => self.core.dial_told(peers),
+            (Message::Durable(frames), Purpose::Metadata) => self.core.handle_durable(&self.peer, frames),
+            (Message::Witnessed(frames), Purpose::Metadata) => self.core.handle_witnessed(&frames),
             (Message::Replica { partition, message }, Purpose::Shard(shard)) => {
                 let shard = self.core.shard(shard.into());
                 shard.deliver(self.peer.node, letter(partition, message)?);

@@ -110,7 +110,11 @@ impl Core {
         {
             Report::Preferred { replica } => metadata.plan_succession(id, own, replica),
             Report::Settled { epoch } => metadata.plan_settled(id, epoch),
-            Report::CaughtUp { epoch, replica } => metadata.plan_caught_up(id, epoch, replica),
+            Report::CaughtUp {
+                epoch,
+                replica,
+                start,
+            } => metadata.plan_caught_up(id, epoch, (replica, start)),
         };
         let made = self.change_all(None, None, reports.clone(), plan).await;
         let Ok(made) = made else {

@@ -52,7 +52,7 @@ impl Shard {
             return Vec::new();
         };
         let awaited = member.replica.awaited().into_iter();
-        let awaited = awaited.filter(|node| linked.contains(node));
+        let awaited = awaited.filter(|node| linked.contains_key(node));
         awaited.map(|node| (id, node)).collect()
     }
 

@@ -343,7 +343,7 @@ impl Cluster {
                 let peer = self.nodes[peer].id;
                 self.on(node, |shard| {
                     let shard = shard.clone();
-                    turns::spawn(async move { shard.handle_link(peer).await });
+                    turns::spawn(async move { shard.handle_link(peer, 1).await });
                 });
             }
         }

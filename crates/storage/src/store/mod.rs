@@ -156,6 +156,11 @@ impl Store {
             .rolling = rolling;
     }
 
+    /// The number of the journal's first frame that is not known to be durable. It only rises, over starts too.
+    pub fn durable_before(&self) -> u64 {
+        self.journal.durable_before()
+    }
+
     /// First offset kept and the offset after the last staged record; `None` if the partition is unknown.
     pub fn bounds(&self, id: PartitionId) -> Option<(Offset, Offset)> {
         self.partitions

@@ -226,7 +226,7 @@ fn an_image_with_something_twice_or_out_of_order_or_negative_is_refused() {
     let run = topic(1) + 16 + 10 + 4 + 4;
     let (replicas, leader, epoch, incarnation) = (run + 8, run + 16, run + 20, run + 24);
     let shared = run + 28;
-    let cases: [(usize, &[u8], &str); 24] = [
+    let cases: [(usize, &[u8], &str); 26] = [
         (17, &[0x80], "producer id"),
         (nodes[0], &[0xff; 4], "node"),
         // The next one is 1, too.
@@ -250,6 +250,12 @@ fn an_image_with_something_twice_or_out_of_order_or_negative_is_refused() {
         (incarnation, &[0, 0, 0, 1], "incarnation"),
         // Two replicas and not shared; then changes of replicas: to none, from what they are, and such as nobody has to be filled for.
         (shared, &[0], "shared partition"),
+        (shared, &[1, 0, 0, 0, 0, 1, 0, 0, 0, 9], "nodes in doubt"),
+        (
+            shared,
+            &[1, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0],
+            "nodes in doubt",
+        ),
         (shared, &[1, 2, 0, 0, 0, 0], "change of replicas"),
         (
             shared,

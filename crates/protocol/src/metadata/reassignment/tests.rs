@@ -72,9 +72,8 @@ fn set(image: &mut Metadata, replicas: &[i32]) {
 
 fn caught_up(image: &mut Metadata, replica: i32) {
     let epoch = epoch(image);
-    let planned = image
-        .plan_caught_up(PARTITION, epoch, NodeId(replica))
-        .expect("it joins");
+    let at = (NodeId(replica), start_of(image, replica));
+    let planned = image.plan_caught_up(PARTITION, epoch, at).expect("it joins");
     image.apply(&planned).expect("planned");
     assert_comes_back(image);
 }
@@ -84,6 +83,10 @@ fn settled(image: &mut Metadata) {
         .plan_settled(PARTITION, epoch(image))
         .expect("it is unsettled");
     image.apply(&planned).expect("planned");
+}
+
+fn start_of(image: &Metadata, node: i32) -> u64 {
+    image.home(NodeId(node)).expect("it says it").start
 }
 
 fn epoch(image: &Metadata) -> Epoch {
@@ -125,7 +128,7 @@ fn a_lone_partition_gets_three_replicas_once_two_have_caught_up() {
     assert_eq!(image.holders(PARTITION), nodes(&[1, 2, 3]));
     caught_up(&mut image, 3);
     assert_eq!(assigned(&image), (1, 1, vec![1], vec![2, 3], vec![vec![1]]));
-    let again = image.plan_caught_up(PARTITION, Epoch(1), NodeId(3));
+    let again = image.plan_caught_up(PARTITION, Epoch(1), (NodeId(3), 1));
     let is_known = PlanError::Refused(ApplyError::NotJoining {
         replica: NodeId(3),
         partition: PARTITION,
@@ -304,4 +307,52 @@ fn internal_topics_get_as_many_replicas_as_there_are_nodes_for() {
     let wanted: ReplicaSet = nodes(&[1, 2, 3]).into();
     assert_eq!(due, vec![(partition, wanted)]);
     assert_eq!(image.due_replica_sets(0, |_| true), vec![]);
+}
+
+/// Run 42: who has caught up before its disk was doubted is doubted all the same.
+#[test]
+fn a_disk_in_doubt_counts_again_when_its_present_start_has_caught_up() {
+    let mut image = cluster(3);
+    let uncertain = |image: &Metadata| image.assignment(PARTITION).expect("it is shared").uncertain;
+    let doubt = |image: &mut Metadata, node: i32| {
+        let planned = image.plan_doubt(NodeId(node), start_of(image, node));
+        image.apply(&planned.expect("it is its start")).expect("planned");
+        assert_comes_back(image);
+    };
+    doubt(&mut image, 2);
+    assert_eq!((uncertain(&image), epoch(&image)), (nodes(&[2]), Epoch(0)));
+    let earlier = image
+        .plan_caught_up(PARTITION, Epoch(0), (NodeId(2), 1))
+        .expect("it is so");
+    image.apply(&start(2, 2)).expect("it starts again");
+    doubt(&mut image, 2);
+    let over = ApplyError::StartOver {
+        node: NodeId(2),
+        current: 2,
+        got: 1,
+    };
+    assert_eq!(image.apply(&earlier), Err(over.clone()));
+    assert_eq!(image.plan_doubt(NodeId(2), 1), Err(over.into()));
+    caught_up(&mut image, 2);
+    assert_eq!((uncertain(&image), epoch(&image)), (nodes(&[]), Epoch(0)));
+    // A leader in doubt gives its place to one that is not.
+    image.apply(&start(1, 2)).expect("it starts again");
+    doubt(&mut image, 1);
+    let doubtful = |image: &Metadata, away: i32| image.leaders_in_doubt(|node| node.0 != away);
+    assert_eq!(doubtful(&image, 4), vec![(PARTITION, NodeId(1), NodeId(2))]);
+    assert_eq!(doubtful(&image, 2), vec![(PARTITION, NodeId(1), NodeId(3))]);
+    // Who joins is filled again; who is the only replica has all there is.
+    let mut image = cluster(1);
+    set(&mut image, &[1, 2, 3]);
+    caught_up(&mut image, 2);
+    doubt(&mut image, 1);
+    doubt(&mut image, 2);
+    assert_eq!(uncertain(&image), nodes(&[]));
+    caught_up(&mut image, 3);
+    assert_eq!(assigned(&image).3, [2, 3]);
+    caught_up(&mut image, 2);
+    assert_eq!(assigned(&image).2, [1, 2, 3]);
+    // The set before is met by who holds what it acknowledged.
+    doubt(&mut image, 1);
+    assert_eq!(uncertain(&image), nodes(&[1]));
 }

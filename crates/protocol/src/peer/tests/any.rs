@@ -27,6 +27,10 @@ fn any_metadata_message() -> impl Strategy<Value = Message> {
         })),
         bytes().prop_map(Message::Group),
         bytes().prop_map(Message::Proposal),
+        (vec(any::<u64>(), 0..4), any::<bool>()).prop_map(|(frames, is_own)| match is_own {
+            true => Message::Durable(frames),
+            false => Message::Witnessed(frames),
+        }),
         vec(("[a-z.]{1,20}", any::<u16>()), 0..4).prop_map(|peers| {
             let address = |(host, port): (String, u16)| Address {
                 host: host.into(),

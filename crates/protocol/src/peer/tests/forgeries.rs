@@ -77,7 +77,7 @@ fn the_longest_message_is_taken() {
 
 #[test]
 fn unknown_kinds_and_reserved_bytes_are_refused() {
-    for kind in [0, 11, 255] {
+    for kind in [0, 13, 255] {
         let refused = read(Kind::Prompt, &seal(kind, b""));
         assert_eq!(refused, Err(MessageError::UnknownKind { kind }));
     }
@@ -86,8 +86,8 @@ fn unknown_kinds_and_reserved_bytes_are_refused() {
         assert_eq!(read(Kind::Heartbeat, &forged), Err(MessageError::Reserved));
     }
     assert_eq!(
-        MessageError::UnknownKind { kind: 11 }.to_string(),
-        "there is no kind 11 of messages: a newer version wrote this one, upgrade this node"
+        MessageError::UnknownKind { kind: 13 }.to_string(),
+        "there is no kind 13 of messages: a newer version wrote this one, upgrade this node"
     );
     assert_eq!(
         MessageError::Reserved.to_string(),
@@ -207,6 +207,12 @@ fn fields_that_cannot_be_are_refused_by_name() {
         ("refused", 5, b"\x1b", impossible("text of a refusal")),
         ("refused", 5, &[0xff], "text of a refusal is not UTF-8".to_owned()),
         ("heartbeat", 0, NEGATIVE, impossible("metadata offset")),
+        (
+            "witnessed",
+            0,
+            &[0, 0, 1, 0],
+            "the bytes end inside journals: 2048 wanted, 16 left".to_owned(),
+        ),
         ("join", 0, b"X", impossible("magic")),
         ("join", 8, &[0, 0], impossible("range of wire versions")),
         ("join", 12, MINUS_TWO, impossible("node id")),

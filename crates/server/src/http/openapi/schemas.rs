@@ -248,6 +248,10 @@ fn node() -> Vec<(&'static str, Value)> {
         ("here", boolean()),
         ("replicas", whole()),
         ("leads", whole()),
+        (
+            "durable_frames",
+            json!({ "type": ["array", "null"], "items": { "type": "integer", "minimum": 0 } }),
+        ),
         ("is_drained", boolean()),
         ("drained_to", or_null("integer")),
     ];
@@ -257,6 +261,7 @@ fn node() -> Vec<(&'static str, Value)> {
         ("metadata", group),
         ("nodes", list(object(&member, &[]))),
         ("changing_replicas", whole()),
+        ("disk_was_doubted", boolean()),
     ];
     let health = [("status", text()), ("reasons", list(text()))];
     vec![

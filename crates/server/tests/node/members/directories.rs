@@ -1,5 +1,6 @@
 //! Directories that a cluster does not take: copies, others' and damaged ones; and what is read of one at rest.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -8,8 +9,10 @@ use record::PartitionId;
 use server::{MetadataAtRest, Node, StartError, TopicNames};
 use storage::NodeIdentity;
 
-use super::{created, founder, joined, metadata, three_with_votes};
-use crate::support::{TestNode, config, eventually};
+use super::{
+    append_at_leader, created, founder, joined, metadata, three_with_votes, told_cluster, values_at_leader,
+};
+use crate::support::{TestNode, Wire, config, eventually};
 
 fn refusal(outcome: Result<Node, StartError>) -> String {
     match outcome {
@@ -169,4 +172,67 @@ fn nodes_that_cannot_be_members_are_told_why() {
         is_lone.contains("has a cluster of its own") && is_lone.contains("--join"),
         "{is_lone}"
     );
+}
+
+/// The journals of one node are those of a moment ago: it is sent what they lack before it counts again.
+#[test]
+fn a_node_whose_journals_are_restored_from_a_copy_counts_when_it_has_everything_again() {
+    let [founder, second, third] = three_with_votes();
+    let mut wires: BTreeMap<i32, Wire> = [(1, &founder), (2, &second), (3, &third)]
+        .map(|(id, node)| (id, node.connect()))
+        .into();
+    assert_eq!(created(wires.get_mut(&1).expect("it is there"), "orders", 3), 0);
+    let copies = tempfile::tempdir().expect("there is room for a temporary directory");
+    let mut expected = Vec::new();
+    let mut append = |wires: &mut BTreeMap<i32, Wire>, value: &str| {
+        for index in 0..3 {
+            append_at_leader(wires, index, value);
+        }
+        expected.push(value.to_owned());
+    };
+    append(&mut wires, "before");
+    wires.remove(&3);
+    let third = third.restart_with(&[("peer.listen", "127.0.0.1:0")], |directory| {
+        for part in ["journals", "partitions"] {
+            copy_all(&directory.join(part), &copies.path().join(part));
+        }
+    });
+    let durable = |node: &TestNode| told_cluster(node)["nodes"][2]["durable_frames"].clone();
+    let mut at_copy = durable(&third);
+    eventually("it tells how far it is", || {
+        at_copy = durable(&third);
+        at_copy[0].is_u64()
+    });
+    wires.insert(3, third.connect());
+    append(&mut wires, "after");
+    eventually("the others have heard that it is further", || {
+        let own = durable(&third);
+        own != at_copy && own == durable(&founder)
+    });
+    wires.remove(&3);
+    let third = third.restart_with(&[("peer.listen", "127.0.0.1:0")], |directory| {
+        for part in ["journals", "partitions"] {
+            let place = directory.join(part);
+            std::fs::remove_dir_all(&place).expect("it is there");
+            copy_all(&copies.path().join(part), &place);
+        }
+    });
+    assert_eq!(told_cluster(&third)["disk_was_doubted"], true);
+    assert_eq!(told_cluster(&founder)["disk_was_doubted"], false);
+    wires.insert(3, third.connect());
+    append(&mut wires, "back");
+    // It holds everything again, with one of the others or the other.
+    eventually("it counts again", || {
+        let all = metadata(wires.get_mut(&1).expect("it is there")).topics;
+        let mut partitions = all.iter().flat_map(|topic| &topic.partitions);
+        partitions.all(|partition| partition.isr_nodes.len() == 3)
+    });
+    wires.remove(&1);
+    drop(founder);
+    for index in 0..3 {
+        let mut found = values_at_leader(&mut wires, index);
+        found.dedup();
+        assert_eq!(found, expected);
+    }
+    drop(second);
 }
