@@ -203,6 +203,11 @@ pub struct PartitionState {
 }
 
 impl PartitionState {
+    /// The replicas, and behind them the nodes that are to become some.
+    pub fn holding(&self) -> impl Iterator<Item = NodeId> + '_ {
+        self.replicas.iter().copied().chain(self.joining())
+    }
+
     /// The replicas that count.
     pub fn certain(&self) -> impl Iterator<Item = NodeId> + '_ {
         let all = self.replicas.iter().copied();

@@ -193,7 +193,10 @@ fn apply_code(error: &ApplyError) -> ErrorCode {
             ErrorCode::InvalidPartitions
         }
         ApplyError::InvalidReplicaSet | ApplyError::NotAReplica { .. } => ErrorCode::InvalidReplicaAssignment,
-        ApplyError::ReplicasUnsettled { .. } => ErrorCode::ReassignmentInProgress,
+        // Somebody else has changed the partition meanwhile.
+        ApplyError::ReplicasUnsettled { .. } | ApplyError::EpochNotNext { .. } => {
+            ErrorCode::ReassignmentInProgress
+        }
         ApplyError::NodeHolds { .. } | ApplyError::LastNode { .. } | ApplyError::DrainedToItself { .. } => {
             ErrorCode::InvalidRequest
         }
@@ -205,7 +208,6 @@ fn apply_code(error: &ApplyError) -> ErrorCode {
         | ApplyError::OtherDirectory { .. }
         | ApplyError::NodesExhausted
         | ApplyError::StartPassed { .. }
-        | ApplyError::EpochNotNext { .. }
         | ApplyError::EpochPassed { .. }
         | ApplyError::StartOver { .. }
         | ApplyError::ReplicasUnchanged { .. }

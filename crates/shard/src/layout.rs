@@ -23,7 +23,7 @@ const LAYOUT_LAG_PARTS: u32 = 4;
 pub(super) struct Layout {
     /// Something waits for the journal, and so for layout.
     journal_is_full: Cell<bool>,
-    /// Some records have waited for layout longer than their topic allows.
+    /// Some records have waited for layout longer than their topic allows, or all that is durable is to be laid out for another reason.
     is_overdue: Cell<bool>,
     waits: RefCell<LayoutWaits>,
     /// A checkpoint was written, or failed to be.
@@ -44,6 +44,11 @@ impl Layout {
     /// Has a round begin, though none is due: something waits for the journal.
     pub(super) fn want_room(&self) {
         self.journal_is_full.set(true);
+    }
+
+    /// Has a round begin over all that is durable, though none is due.
+    pub(super) fn want_all(&self) {
+        self.is_overdue.set(true);
     }
 
     /// Takes note that what waited for the journal is tried again.

@@ -212,7 +212,10 @@ impl Shard {
     /// # Errors
     /// As [`Shard::assign`].
     pub fn doubt(&self, id: PartitionId, node: NodeId) -> Result<(), NotLed> {
-        self.hear(id, Word::Doubt(node))
+        match self.returning.note_doubt(id, node, true) {
+            true => Ok(()),
+            false => self.hear(id, Word::Doubt(node)),
+        }
     }
 
     /// Takes the metadata's word that a replica of a partition is certain again.
@@ -220,7 +223,10 @@ impl Shard {
     /// # Errors
     /// As [`Shard::assign`].
     pub fn certain(&self, id: PartitionId, node: NodeId) -> Result<(), NotLed> {
-        self.hear(id, Word::Certain(node))
+        match self.returning.note_doubt(id, node, false) {
+            true => Ok(()),
+            false => self.hear(id, Word::Certain(node)),
+        }
     }
 
     /// Begins anew with a node whose link was taken: what it has sent before and waits here is dropped. Letters that come later over the

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use platform::turns;
 use protocol::history::BatchFacts;
-use protocol::leader::Leader;
+use protocol::leader::{Leader, NodeId};
 use protocol::metadata::TopicSettings;
 use protocol::replica::{Assignment, NO_EPOCH, Replica, Stored};
 use record::PartitionId;
@@ -52,6 +52,19 @@ impl Returning {
         if let Some(returns) = self.waiting.borrow_mut().get_mut(&id) {
             returns.topic = topic;
         }
+    }
+
+    /// Keeps for later that a member is in doubt, or is not any more. Says whether the partition waits.
+    pub(super) fn note_doubt(&self, id: PartitionId, node: NodeId, is_in_doubt: bool) -> bool {
+        let mut waiting = self.waiting.borrow_mut();
+        let Some(returns) = waiting.get_mut(&id) else {
+            return false;
+        };
+        if let Some(assignment) = &mut returns.assignment {
+            assignment.uncertain.retain(|known| *known != node);
+            assignment.uncertain.extend(is_in_doubt.then_some(node));
+        }
+        true
     }
 
     /// Keeps an assignment for later. Gives it back if the partition does not wait.
@@ -160,7 +173,10 @@ impl Shard {
 
     fn open_if_forgotten(self: &Rc<Self>, id: PartitionId) {
         if !self.store.borrow().may_begin(id) {
-            self.store.borrow_mut().hasten_forgetting(id);
+            if self.store.borrow_mut().hasten_forgetting(id) {
+                // What stands before the deletion is laid out, so that no start reads it back.
+                self.layout.want_all();
+            }
             return self.background.notify_one();
         }
         let returns = self.returning.waiting.borrow_mut().remove(&id);

@@ -32,7 +32,8 @@ fn version_of(api: ApiKey) -> i16 {
         ApiKey::Metadata => 9,
         ApiKey::InitProducerId => 4,
         ApiKey::DeleteRecords => 2,
-        ApiKey::IncrementalAlterConfigs => 1,
+        ApiKey::IncrementalAlterConfigs | ApiKey::AlterPartitionReassignments => 1,
+        ApiKey::ListPartitionReassignments => 0,
         other => unreachable!("the simulation sends no {other:?}"),
     }
 }

@@ -5,6 +5,7 @@
 //! answered; and what was acknowledged stands where it was told, at the partition's leader.
 
 mod commits;
+mod moves;
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -358,6 +359,7 @@ impl Cluster {
         let (done, checked) = (is_done.clone(), shared.clone());
         self.engine.add(async move {
             check(&checked).await;
+            moves::settle(&checked, &topics_there(&checked)).await;
             commits::check_commits(&checked).await;
             done.set(true);
         });
@@ -374,12 +376,7 @@ impl Cluster {
 
 /// Waits until each partition of the topics that are there, with three replicas, takes a record at its leader.
 async fn write_everywhere(shared: &Shared, away: usize) {
-    let there = |shared: &Shared| -> Vec<String> {
-        let fates = shared.fates.borrow();
-        let there = fates.iter().filter(|(_, fate)| **fate == Fate::There);
-        there.map(|(name, _)| name.clone()).collect()
-    };
-    for name in there(shared) {
+    for name in topics_there(shared) {
         for index in 0..PARTITIONS {
             loop {
                 match try_to_write(shared, &name, index, away).await {
@@ -393,6 +390,13 @@ async fn write_everywhere(shared: &Shared, away: usize) {
             }
         }
     }
+}
+
+/// The topics whose making was answered.
+fn topics_there(shared: &Shared) -> Vec<String> {
+    let fates = shared.fates.borrow();
+    let there = fates.iter().filter(|(_, fate)| **fate == Fate::There);
+    there.map(|(name, _)| name.clone()).collect()
 }
 
 /// Waits until a topic was made by way of a node that is there.
@@ -472,7 +476,10 @@ async fn check(shared: &Shared) {
 async fn read_at_leader(shared: &Shared, topic: &str, index: i32, offset: i64) -> io::Result<Option<String>> {
     let leaders = topics(shared, 0).await?.remove(topic).unwrap_or_default();
     match leaders.get(index as usize) {
-        Some(leader) => read(shared, *leader, topic, index, offset).await,
+        Some(leader) => {
+            let read = read(shared, *leader, topic, index, offset).await;
+            read.map_err(|error| io::Error::new(error.kind(), format!("node {leader}, which leads: {error}")))
+        }
         None => Ok(None),
     }
 }
@@ -565,8 +572,15 @@ async fn make(shared: Shared, maker: u64, mut random: SeededRandom) {
     let mut own: BTreeSet<String> = BTreeSet::new();
     while !shared.ends.get() {
         let node = random.below(shared.nodes.len() as u64) as usize;
-        let done = match random.below(9) {
-            7.. => commits::commit_some(&shared, node, &format!("group-{maker}"))
+        let done = match random.below(11) {
+            9.. if !own.is_empty() => {
+                let place = random.below(own.len() as u64) as usize;
+                let name = own.iter().nth(place).expect("it is below").clone();
+                moves::move_some(&shared, node, &name, PARTITIONS, &mut random)
+                    .await
+                    .map(|()| true)
+            }
+            7..9 => commits::commit_some(&shared, node, &format!("group-{maker}"))
                 .await
                 .map(|()| true),
             0 if !own.is_empty() => {

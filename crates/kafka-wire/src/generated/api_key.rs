@@ -59,6 +59,8 @@ pub enum ApiKey {
     ElectLeaders = 43,
     /// Versions 0 to 1.
     IncrementalAlterConfigs = 44,
+    /// Versions 0 to 1.
+    AlterPartitionReassignments = 45,
     /// Versions 0 to 0.
     ListPartitionReassignments = 46,
     /// Versions 0 to 0.
@@ -69,6 +71,8 @@ pub enum ApiKey {
     DescribeCluster = 60,
     /// Versions 0 to 0.
     DescribeProducers = 61,
+    /// Versions 0 to 0.
+    UnregisterBroker = 64,
     /// Versions 0 to 1.
     ConsumerGroupHeartbeat = 68,
     /// Versions 0 to 1.
@@ -108,11 +112,13 @@ impl ApiKey {
         ApiKey::DeleteGroups,
         ApiKey::ElectLeaders,
         ApiKey::IncrementalAlterConfigs,
+        ApiKey::AlterPartitionReassignments,
         ApiKey::ListPartitionReassignments,
         ApiKey::OffsetDelete,
         ApiKey::DescribeQuorum,
         ApiKey::DescribeCluster,
         ApiKey::DescribeProducers,
+        ApiKey::UnregisterBroker,
         ApiKey::ConsumerGroupHeartbeat,
         ApiKey::ConsumerGroupDescribe,
         ApiKey::ListConfigResources,
@@ -149,11 +155,13 @@ impl ApiKey {
             42 => Some(ApiKey::DeleteGroups),
             43 => Some(ApiKey::ElectLeaders),
             44 => Some(ApiKey::IncrementalAlterConfigs),
+            45 => Some(ApiKey::AlterPartitionReassignments),
             46 => Some(ApiKey::ListPartitionReassignments),
             47 => Some(ApiKey::OffsetDelete),
             55 => Some(ApiKey::DescribeQuorum),
             60 => Some(ApiKey::DescribeCluster),
             61 => Some(ApiKey::DescribeProducers),
+            64 => Some(ApiKey::UnregisterBroker),
             68 => Some(ApiKey::ConsumerGroupHeartbeat),
             69 => Some(ApiKey::ConsumerGroupDescribe),
             74 => Some(ApiKey::ListConfigResources),
@@ -201,11 +209,13 @@ impl ApiKey {
             ApiKey::DeleteGroups => VersionRange { first: 0, last: 2 },
             ApiKey::ElectLeaders => VersionRange { first: 0, last: 2 },
             ApiKey::IncrementalAlterConfigs => VersionRange { first: 0, last: 1 },
+            ApiKey::AlterPartitionReassignments => VersionRange { first: 0, last: 1 },
             ApiKey::ListPartitionReassignments => VersionRange { first: 0, last: 0 },
             ApiKey::OffsetDelete => VersionRange { first: 0, last: 0 },
             ApiKey::DescribeQuorum => VersionRange { first: 0, last: 2 },
             ApiKey::DescribeCluster => VersionRange { first: 0, last: 2 },
             ApiKey::DescribeProducers => VersionRange { first: 0, last: 0 },
+            ApiKey::UnregisterBroker => VersionRange { first: 0, last: 0 },
             ApiKey::ConsumerGroupHeartbeat => VersionRange { first: 0, last: 1 },
             ApiKey::ConsumerGroupDescribe => VersionRange { first: 0, last: 1 },
             ApiKey::ListConfigResources => VersionRange { first: 0, last: 1 },
@@ -243,11 +253,13 @@ impl ApiKey {
             ApiKey::DeleteGroups => Some(2),
             ApiKey::ElectLeaders => Some(2),
             ApiKey::IncrementalAlterConfigs => Some(1),
+            ApiKey::AlterPartitionReassignments => Some(0),
             ApiKey::ListPartitionReassignments => Some(0),
             ApiKey::OffsetDelete => None,
             ApiKey::DescribeQuorum => Some(0),
             ApiKey::DescribeCluster => Some(0),
             ApiKey::DescribeProducers => Some(0),
+            ApiKey::UnregisterBroker => Some(0),
             ApiKey::ConsumerGroupHeartbeat => Some(0),
             ApiKey::ConsumerGroupDescribe => Some(0),
             ApiKey::ListConfigResources => Some(0),

@@ -128,7 +128,9 @@ impl Leading {
             match found.promised.get(&peer.node) {
                 Some(standing) if is_same_log(standing, &own) && standing.log_start == own.log_start => {
                     peer.stage = Stage::Live;
-                    if !(found.is_clean && peer.counts()) {
+                    // One that has not accepted the epoch takes no word of a tail: it may know less of it than others.
+                    let knows_all = found.is_clean && standing.tail == found.tail;
+                    if !(knows_all && peer.counts()) {
                         self.send_accept(index, log, actions);
                     }
                 }

@@ -177,12 +177,11 @@ fn partitions<'a>(
     topic: &'a Topic,
 ) -> impl Iterator<Item = DescribeTopicPartitionsResponsePartition> + 'a {
     metadata.partitions(topic).enumerate().map(|(index, state)| {
-        let replicas: Vec<i32> = state.replicas.iter().map(|node| node.0).collect();
         DescribeTopicPartitionsResponsePartition {
             partition_index: index as i32,
             leader_id: state.leader.0,
             leader_epoch: state.epoch.0,
-            replica_nodes: replicas,
+            replica_nodes: state.holding().map(|node| node.0).collect(),
             // Only its leader knows who is behind, and tells nobody yet.
             isr_nodes: state.certain().map(|node| node.0).collect(),
             eligible_leader_replicas: Some(Vec::new()),

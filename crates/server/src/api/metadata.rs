@@ -322,12 +322,11 @@ fn look_up(metadata: &Metadata, named: &Named, manner: &Manner) -> MetadataRespo
 
 fn told(metadata: &Metadata, topic: &Topic) -> MetadataResponseTopic {
     let partitions = metadata.partitions(topic).enumerate().map(|(index, state)| {
-        let replicas: Vec<i32> = state.replicas.iter().map(|node| node.0).collect();
         MetadataResponsePartition {
             partition_index: index as i32,
             leader_id: state.leader.0,
             leader_epoch: state.epoch.0,
-            replica_nodes: replicas,
+            replica_nodes: state.holding().map(|node| node.0).collect(),
             // Only its leader knows who is behind, and tells nobody yet.
             isr_nodes: state.certain().map(|node| node.0).collect(),
             ..MetadataResponsePartition::default()

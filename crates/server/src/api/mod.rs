@@ -4,6 +4,7 @@
 //! asks ApiVersions first.
 
 pub(crate) mod alter_configs;
+mod alter_partition_reassignments;
 mod api_versions;
 mod authorized;
 mod broker_configs;
@@ -28,6 +29,7 @@ mod list_partition_reassignments;
 mod metadata;
 mod offset_for_leader_epoch;
 mod topic_change;
+mod unregister_broker;
 mod wide;
 
 use std::future::Future;
@@ -142,6 +144,8 @@ pub(crate) fn start(
         ApiKey::DescribeTopicPartitions => call.answer(describe_topic_partitions::handle),
         ApiKey::DescribeProducers => call.answer(describe_producers::handle),
         ApiKey::DescribeQuorum => call.answer(describe_quorum::handle),
+        ApiKey::AlterPartitionReassignments => call.answer(alter_partition_reassignments::handle),
+        ApiKey::UnregisterBroker => call.answer(unregister_broker::handle),
         ApiKey::ListPartitionReassignments => call.answer(list_partition_reassignments::handle),
         ApiKey::ElectLeaders => call.answer(elect_leaders::handle),
     }

@@ -79,12 +79,13 @@ impl Core {
         &controller.witnesses
     }
 
-    /// Tells a node what was heard of its directory: before anything else on a connection.
-    pub(crate) fn tell_witness(&self, node: NodeId, directory: DirectoryId) {
+    /// Tells a node what was heard of its directory in an earlier start: before anything else on a connection.
+    pub(crate) fn tell_witness(&self, of: &Hello) {
         let heard = self.witnesses().heard.borrow();
-        if let Some((_, frames)) = heard.get(&(node, directory)) {
+        let earlier = heard.get(&(of.node, of.directory));
+        if let Some((_, frames)) = earlier.filter(|(start, _)| *start < of.incarnation) {
             let message = Message::Witnessed(frames.clone());
-            self.peers.send(Purpose::Metadata, node, &message);
+            self.peers.send(Purpose::Metadata, of.node, &message);
         }
     }
 
@@ -135,8 +136,12 @@ impl Core {
     }
 
     fn note_doubt(&self) {
-        self.witnesses().is_doubted.set(true);
+        let witnesses = self.witnesses();
+        witnesses.is_doubted.set(true);
+        let (told, found) = (witnesses.told.borrow(), witnesses.found.borrow());
         tracing::error!(
+            ?told,
+            ?found,
             "other nodes have seen more on this disk than there is: is it an earlier copy, or has it lost something? It counts for nothing until it \
              holds everything again"
         );

@@ -133,7 +133,7 @@ pub(super) async fn converse(core: &Rc<Core>, conversation: Conversation) -> End
     let (input, output) = stream.split();
     if purpose == Purpose::Metadata {
         // Before anything by which it could come to serve.
-        core.tell_witness(node, peer.directory);
+        core.tell_witness(&peer);
         core.tell_durable_to(node);
         core.compare_images(node, peer.image_offset);
         if peer.image_offset == Offset::ZERO {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use platform::turns;
 use protocol::leader::NodeId;
-use protocol::metadata::{Metadata, Plans};
+use protocol::metadata::{ApplyError, Metadata, PlanError, Plans};
 use protocol::peer::{Message, ReplicaMessage};
 use record::PartitionId;
 use shard::{Letter, Report, Shard};
@@ -123,7 +123,7 @@ impl Core {
         let is_open = |(_, report): &(PartitionId, Report), made: &Result<(), ChangeError>| {
             // Who could lead in this node's place is looked at again and again.
             let is_once = !matches!(report, Report::Preferred { .. });
-            is_once && matches!(made, Err(error) if !matches!(error, ChangeError::Plan(_)))
+            is_once && made.as_ref().is_err_and(may_be_true_yet)
         };
         let open = reports.into_iter().zip(&made);
         let open = open.filter(|(report, made)| is_open(report, made));
@@ -148,6 +148,15 @@ impl Core {
             // Without the controller they go on without it.
             let _ = timeout(HAND_OVER, self.hand_over(successors)).await;
         }
+    }
+}
+
+/// Says whether what was refused may be so when the image has come further. A node speaks with others before every image has its start.
+fn may_be_true_yet(refused: &ChangeError) -> bool {
+    match refused {
+        ChangeError::Plan(PlanError::Refused(ApplyError::StartOver { current, got, .. })) => current < got,
+        ChangeError::Plan(_) => false,
+        _ => true,
     }
 }
 

@@ -35,13 +35,16 @@ impl Store {
         log.is_none_or(|log| log.next == 0 && !log.has_vows) && !self.deleted.0.contains_key(&id)
     }
 
-    /// Has a checkpoint be written if that makes [`Store::may_begin`] true of a deleted partition: its files are gone.
-    pub fn hasten_forgetting(&mut self, id: PartitionId) {
+    /// Has the next round of layout end with a checkpoint if that makes [`Store::may_begin`] true of a deleted partition: its files are gone. Says
+    /// whether it does.
+    pub fn hasten_forgetting(&mut self, id: PartitionId) -> bool {
         let frame = self.deleted.0.get(&id).copied();
         let is_gone = !self.removals.iter().any(|removal| removal.partition == id);
-        if frame.is_some_and(|frame| self.is_durable(frame)) && is_gone {
+        let is_due = frame.is_some_and(|frame| self.is_durable(frame)) && is_gone;
+        if is_due {
             self.owe_checkpoint();
         }
+        is_due
     }
 
     /// Forgets what neither a durable checkpoint nor the journal behind it tells of.

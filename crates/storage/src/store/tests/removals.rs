@@ -415,7 +415,7 @@ fn a_deleted_partition_begins_anew_once_nothing_tells_of_it() {
     let (mut rig, _) = rig.restart();
     assert!(!rig.store.may_begin(id), "a start reads the deletion back");
     rig.remove();
-    rig.store.hasten_forgetting(id);
+    assert!(rig.store.hasten_forgetting(id));
     rig.lay_out();
     assert!(rig.store.may_begin(id));
     rig.store.open_partition(id, super::rig::rolling(id));

@@ -1,0 +1,47 @@
+//! UnregisterBroker: a node that is stopped, and holds nothing, is none of the cluster's any more (KIP-631).
+
+use std::rc::Rc;
+
+use kafka_wire::{ErrorCode, Text, UnregisterBrokerRequest, UnregisterBrokerResponse};
+use protocol::metadata::PlanError;
+use protocol::{ApplyError, NodeId};
+
+use super::Envelope;
+use super::topic_change::Refusal;
+use crate::controller::ChangeError;
+use crate::core::Core;
+
+pub(super) async fn handle(
+    core: Rc<Core>,
+    request: UnregisterBrokerRequest,
+    _envelope: Envelope,
+) -> UnregisterBrokerResponse {
+    let (code, message) = match remove(&core, NodeId(request.broker_id)).await {
+        Ok(()) => (ErrorCode::None, None),
+        Err(refusal) => (refusal.code, refusal.text()),
+    };
+    UnregisterBrokerResponse {
+        error_code: code.code(),
+        error_message: message.map(Text::from),
+        ..UnregisterBrokerResponse::default()
+    }
+}
+
+async fn remove(core: &Core, node: NodeId) -> Result<(), Refusal> {
+    let is_here = core.facts.mailboxes.call(0, move |core| async move {
+        core.facts.node == node || core.is_here(node)
+    });
+    if is_here.await.map_err(ChangeError::from)? {
+        let message = format!("node {node} is running: stop it first");
+        return Err(Refusal::new(ErrorCode::InvalidRequest, message));
+    }
+    let changed = core.change(move |metadata| metadata.plan_removal(node)).await;
+    match changed.map_err(ChangeError::from)? {
+        Ok(_) => Ok(()),
+        Err(ChangeError::Plan(PlanError::Refused(ApplyError::UnknownNode { .. }))) => {
+            let message = format!("Broker {node} is not registered.");
+            Err(Refusal::new(ErrorCode::BrokerIdNotRegistered, message))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
