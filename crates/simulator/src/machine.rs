@@ -1,13 +1,15 @@
 //! A machine with a disk, a clock and a node: started, killed, cut from its power, stopped and continued.
 
 use std::cell::RefCell;
+use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use platform::disk::SimulatedDisk;
+use platform::disk::{Disk, SimulatedDisk};
 use platform::net::SimulatedNet;
 use platform::random::{Random, SeededRandom};
 use server::config::Config;
@@ -32,6 +34,8 @@ pub(crate) struct Machine {
     room: Option<u64>,
     trace: Trace,
     alive: Option<Alive>,
+    /// An earlier state of the disk.
+    copy: Option<SimulatedDisk>,
 }
 
 /// A node that runs.
@@ -99,6 +103,7 @@ impl Machine {
             room,
             trace,
             alive: None,
+            copy: None,
         }
     }
 
@@ -237,6 +242,39 @@ impl Machine {
         self.disk = self.disk.crash(self.random.next_u64());
         self.disk.count_reads(true);
         self.trace.note("power is back");
+    }
+
+    /// Keeps a copy of the disk as it would be after a power cut.
+    pub(crate) fn keep_copy(&mut self) {
+        self.copy = Some(self.disk.crash(self.random.next_u64()));
+    }
+
+    /// Says whether there is a copy.
+    pub(crate) fn has_copy(&self) -> bool {
+        self.copy.is_some()
+    }
+
+    /// Kills the node, and puts its journals and segments back from the copy, as somebody does who restores a volume. The copy is used up.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub(crate) fn restore(&mut self, engine: &mut Engine) -> io::Result<()> {
+        self.kill(engine);
+        let copy = self.copy.take().expect("a copy was kept");
+        let parts = ["journals", "checkpoints", "partitions"];
+        let is_restored = |path: &&PathBuf| parts.iter().any(|part| path.starts_with(part));
+        for path in self.disk.paths().iter().filter(is_restored) {
+            self.disk.remove(path)?;
+        }
+        for path in copy.paths().iter().filter(is_restored) {
+            let bytes = copy.file_bytes(path).expect("it is listed");
+            // It may be that of a partition that is not here any more.
+            let _ = self.disk.create_directory(path.parent().expect("it is in one"));
+            self.disk.replace(path, &bytes)?;
+        }
+        self.disk = self.disk.crash(self.random.next_u64());
+        self.disk.count_reads(true);
+        Ok(())
     }
 
     /// Has the trace take note of all that the disk was told to do.

@@ -40,6 +40,9 @@ struct Arguments {
     /// Threads that run seeds; 0 is one for each CPU.
     #[arg(long, default_value_t = 0)]
     threads: usize,
+    /// Restores the journals of one node from a copy now and then; of a cluster of three nodes or more.
+    #[arg(long)]
+    copies: bool,
     /// Runs each seed twice and compares their traces.
     #[arg(long)]
     twice: bool,
@@ -51,6 +54,7 @@ impl Arguments {
             nodes: self.nodes,
             faults: self.faults,
             room: self.room,
+            copies: self.copies,
             shows,
         }
     }

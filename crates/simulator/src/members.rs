@@ -68,6 +68,10 @@ struct Shared {
     /// The greatest tail that each node has shown of a partition.
     tails: Shown<(usize, String, i32), i64>,
     ends: Rc<Cell<bool>>,
+    /// Clients do nothing for a while.
+    rests: Rc<Cell<bool>>,
+    /// No topic has one replica: a disk is going to lose something.
+    is_copied: bool,
     unfinished: Rc<Cell<u64>>,
     violation: Rc<RefCell<Option<String>>>,
     /// Offsets that groups have committed.
@@ -140,6 +144,8 @@ pub(crate) async fn simulate(seed: u64, options: Options) -> Report {
         records: Rc::default(),
         tails: Rc::default(),
         ends: Rc::default(),
+        rests: Rc::default(),
+        is_copied: options.nodes >= 3 && options.copies,
         unfinished: Rc::new(Cell::new(MAKERS)),
         violation: Rc::default(),
         awaited: Rc::default(),
@@ -165,7 +171,10 @@ pub(crate) async fn simulate(seed: u64, options: Options) -> Report {
             break;
         }
         cluster.pass().await;
-        cluster.strike(&shared);
+        match shared.is_copied && cluster.random.chance(1, 12) {
+            true => cluster.copy_or_restore(&shared).await,
+            false => cluster.strike(&shared),
+        }
     }
     if !shared.is_over() {
         cluster.make_peace(&shared).await;
@@ -287,6 +296,58 @@ impl Cluster {
         *self.faults.entry(kind).or_default() += 1;
     }
 
+    /// Keeps a copy of a node's disk; or has the journals of the node with a copy be those of the copy. Before that all are there for a while, and have
+    /// heard of everything that was acknowledged: only what they know of can be missed.
+    async fn copy_or_restore(&mut self, shared: &Shared) {
+        let Some(node) = self.machines.iter().position(Machine::has_copy) else {
+            let node = self.random.below(self.machines.len() as u64) as usize;
+            return self.machines[node].keep_copy();
+        };
+        shared.rests.set(true);
+        self.mend_all(shared).await;
+        let (is_done, settling) = (Rc::new(Cell::new(false)), shared.clone());
+        let done = is_done.clone();
+        self.engine.add(async move {
+            moves::settle(&settling, &all_topics(&settling)).await;
+            done.set(true);
+        });
+        if !self.engine.run(Instant::now() + PEACE, || is_done.get()).await {
+            let awaited = shared.awaited.borrow().clone();
+            return shared.violate(format!("replicas are not filled: {awaited}"));
+        }
+        if let Err(error) = self.machines[node].restore(&mut self.engine) {
+            return shared.violate(format!("a copy cannot be restored: {error}"));
+        }
+        self.trace
+            .note(format_args!("journals restored from a copy: node {node}"));
+        *self.faults.entry("journals restored from a copy").or_default() += 1;
+        self.start(shared, node);
+        shared.rests.set(false);
+    }
+
+    /// Has all nodes serve, with all connections.
+    async fn mend_all(&mut self, shared: &Shared) {
+        self.net.mend();
+        let deadline = Instant::now() + PEACE;
+        while Instant::now() < deadline {
+            for node in 0..self.machines.len() {
+                self.machines[node].stop(&mut self.engine, false);
+                self.bury(node);
+                self.start(shared, node);
+            }
+            let machines = &self.machines;
+            let all_serve = || {
+                machines
+                    .iter()
+                    .all(|machine| machine.started() == Started::Serving)
+            };
+            let soon = Instant::now() + Duration::from_secs(2);
+            if self.engine.run(soon, all_serve).await {
+                return;
+            }
+        }
+    }
+
     /// Ends a node that could not start.
     fn bury(&mut self, node: usize) {
         if let Started::Failed(why) = self.machines[node].started() {
@@ -390,6 +451,13 @@ async fn write_everywhere(shared: &Shared, away: usize) {
             }
         }
     }
+}
+
+/// The topics that may be there, and that of the groups.
+fn all_topics(shared: &Shared) -> Vec<String> {
+    let fates = shared.fates.borrow();
+    let named = fates.keys().cloned();
+    named.chain(["__consumer_offsets".to_owned()]).collect()
 }
 
 /// The topics whose making was answered.
@@ -571,6 +639,10 @@ async fn make(shared: Shared, maker: u64, mut random: SeededRandom) {
     let mut number = 0_u64;
     let mut own: BTreeSet<String> = BTreeSet::new();
     while !shared.ends.get() {
+        if shared.rests.get() {
+            sleep(REST).await;
+            continue;
+        }
         let node = random.below(shared.nodes.len() as u64) as usize;
         let done = match random.below(11) {
             9.. if !own.is_empty() => {
@@ -601,7 +673,8 @@ async fn make(shared: Shared, maker: u64, mut random: SeededRandom) {
                 number += 1;
                 let name = format!("topic-{maker}-{number}");
                 let several = shared.nodes.len().min(3) as i16;
-                let replicas = if random.below(3) == 0 { 1 } else { several };
+                let is_lone = random.below(3) == 0 && !shared.is_copied;
+                let replicas = if is_lone { 1 } else { several };
                 let made = create(&shared, node, &name, replicas).await;
                 if matches!(made, Ok(true)) {
                     own.insert(name.clone());

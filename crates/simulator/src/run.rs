@@ -33,6 +33,8 @@ pub struct Options {
     pub room: Option<u64>,
     /// Tells its events as they come.
     pub shows: bool,
+    /// The journals of one node of a cluster are put back from a copy now and then. No topic has one replica then: of such a topic, what is lost is lost.
+    pub copies: bool,
 }
 
 impl Default for Options {
@@ -42,6 +44,7 @@ impl Default for Options {
             faults: 200,
             room: None,
             shows: false,
+            copies: false,
         }
     }
 }

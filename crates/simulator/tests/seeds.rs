@@ -8,6 +8,7 @@ const SHORT: Options = Options {
     faults: 12,
     room: None,
     shows: false,
+    copies: false,
 };
 
 #[test]
@@ -59,6 +60,7 @@ const CLUSTER: Options = Options {
     faults: 60,
     room: None,
     shows: false,
+    copies: false,
 };
 
 /// The metadata that three nodes come to agree on, under kills, power cuts, stops and cut connections.
@@ -69,6 +71,26 @@ fn members_of_a_cluster_come_to_agree() {
     }
     let (first, again) = (run(1, CLUSTER), run(1, CLUSTER));
     assert_eq!((first.trace, first.steps), (again.trace, again.steps));
+}
+
+/// One node's journals are put back from a copy: it counts for nothing until it holds everything again.
+#[test]
+fn disks_that_lack_what_they_acknowledged_lose_nothing() {
+    let copies = Options {
+        copies: true,
+        ..CLUSTER
+    };
+    let mut restored = 0;
+    for seed in 0..6 {
+        let report = run(seed, copies);
+        assert_eq!(report.violation, None, "seed {seed}");
+        restored += report
+            .faults
+            .get("journals restored from a copy")
+            .copied()
+            .unwrap_or(0);
+    }
+    assert!(restored >= 8, "{restored} were restored");
 }
 
 /// A node was cut off until the log no longer began where it had stopped: it took nothing in any more.

@@ -286,14 +286,18 @@ impl Leading {
             self.peers[index].is_certain = true;
             self.count(index);
             self.drain(now, log, actions);
+            self.report_settled(actions);
         }
     }
 
-    /// Counts a replica no more whose disk is in doubt.
+    /// Counts a replica no more whose disk is in doubt. It is awaited from now on, so that it is asked again where it stands.
     pub(super) fn handle_doubt(&mut self, node: NodeId) {
         if let Some(index) = self.index_of(node) {
-            self.peers[index].is_certain = false;
+            let was_certain = std::mem::replace(&mut self.peers[index].is_certain, false);
             self.forget(index);
+            if was_certain && node != self.node {
+                self.peers[index].stage = Stage::Comparing;
+            }
         }
     }
 
@@ -470,8 +474,8 @@ impl Leading {
         }
     }
 
-    /// Tells the metadata what it waits for from this epoch.
-    fn report(&mut self, index: usize, next_offset: Offset, actions: &mut VecDeque<Action>) {
+    /// Tells the metadata once that the ack quorum has accepted the epoch, if earlier configurations wait for that.
+    fn report_settled(&mut self, actions: &mut VecDeque<Action>) {
         let accepted = |peer: &&Peer| {
             let reaches = peer.durable.is_some_and(|durable| durable >= self.first_offset);
             reaches && peer.counts()
@@ -480,6 +484,11 @@ impl Leading {
             self.is_unsettled = false;
             actions.push_back(Action::Settled { epoch: self.epoch });
         }
+    }
+
+    /// Tells the metadata what it waits for from this epoch.
+    fn report(&mut self, index: usize, next_offset: Offset, actions: &mut VecDeque<Action>) {
+        self.report_settled(actions);
         // This log at the opening is everything that earlier epochs can have committed. The epoch need not be open: it
         // may be that this very replica is wanted for its ack quorum.
         let committed = self.leader.tail().max(self.first_offset);

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use kafka_wire::{ErrorCode, Text, UnregisterBrokerRequest, UnregisterBrokerResponse};
+use kafka_wire::{ErrorCode, UnregisterBrokerRequest, UnregisterBrokerResponse};
 use protocol::metadata::PlanError;
 use protocol::{ApplyError, NodeId};
 
@@ -22,7 +22,7 @@ pub(super) async fn handle(
     };
     UnregisterBrokerResponse {
         error_code: code.code(),
-        error_message: message.map(Text::from),
+        error_message: message,
         ..UnregisterBrokerResponse::default()
     }
 }

@@ -193,7 +193,7 @@ fn a_node_whose_journals_are_restored_from_a_copy_counts_when_it_has_everything_
     append(&mut wires, "before");
     wires.remove(&3);
     let third = third.restart_with(&[("peer.listen", "127.0.0.1:0")], |directory| {
-        for part in ["journals", "partitions"] {
+        for part in ["journals", "checkpoints", "partitions"] {
             copy_all(&directory.join(part), &copies.path().join(part));
         }
     });
@@ -211,7 +211,7 @@ fn a_node_whose_journals_are_restored_from_a_copy_counts_when_it_has_everything_
     });
     wires.remove(&3);
     let third = third.restart_with(&[("peer.listen", "127.0.0.1:0")], |directory| {
-        for part in ["journals", "partitions"] {
+        for part in ["journals", "checkpoints", "partitions"] {
             let place = directory.join(part);
             std::fs::remove_dir_all(&place).expect("it is there");
             copy_all(&copies.path().join(part), &place);
