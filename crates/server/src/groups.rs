@@ -220,6 +220,7 @@ impl Core {
             name: GROUPS_TOPIC.into(),
             partition_count: i32::try_from(self.facts.shards).unwrap_or(i32::MAX),
             replica_count,
+            chosen: None,
             config: internal_topic::first_config(),
         };
         // Internal: it must fit even where clients have used up what they may.

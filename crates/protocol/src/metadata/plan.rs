@@ -50,6 +50,8 @@ pub struct NewTopic {
     pub partition_count: i32,
     /// The number of replicas of each.
     pub replica_count: i32,
+    /// The replicas of each partition where the client has chosen them: then the counts are theirs.
+    pub chosen: Option<Vec<ReplicaSet>>,
     /// Configs that differ from the defaults.
     pub config: Vec<ConfigChange>,
 }
@@ -112,6 +114,25 @@ pub enum PlanError {
         /// The node.
         node: NodeId,
     },
+    /// Replicas are chosen for another number of partitions (Kafka: INVALID_REPLICA_ASSIGNMENT).
+    #[error("replicas are chosen for {got} partition(s), and {wanted} are wanted")]
+    ChosenPartitions {
+        /// The partitions that they are chosen for.
+        got: usize,
+        /// The partitions that are to be made.
+        wanted: usize,
+    },
+    /// A partition is to have more replicas than another one, or fewer (Kafka: INVALID_REPLICA_ASSIGNMENT).
+    #[error("{got} replica(s) are chosen for a partition, and others have {wanted}")]
+    ChosenReplicas {
+        /// The replicas that are chosen for it.
+        got: usize,
+        /// The replicas of the others.
+        wanted: usize,
+    },
+    /// No other replicas are on their way to a partition (Kafka: NO_REASSIGNMENT_IN_PROGRESS).
+    #[error("No partition reassignment is in progress.")]
+    NoReassignment,
     /// Several replicas of a compacted topic (Kafka: INVALID_CONFIG).
     #[error("topics with cleanup.policy=compact have 1 replica in this release, not {got}")]
     CompactedReplicas {
@@ -180,7 +201,7 @@ fn told_replica_count(got: i32, nodes: usize) -> String {
 }
 
 impl Metadata {
-    /// Plans a new topic. Replicas go round the nodes, each partition beginning one node further.
+    /// Plans a new topic. Unless the client has chosen them, replicas go round the nodes, each partition beginning one node further.
     ///
     /// # Errors
     /// See [`PlanError`].
@@ -189,7 +210,10 @@ impl Metadata {
         self.check_new_topic(wanted.id, &wanted.name)?;
         self.check_partition_count(1, wanted.partition_count, wanted.partition_count, plans)?;
         let (got, max) = (wanted.replica_count, plans.limits.replicas_max);
-        let partitions = self.place(0..wanted.partition_count, got)?;
+        let partitions = match &wanted.chosen {
+            Some(chosen) => self.check_chosen(chosen, wanted.partition_count, got)?,
+            None => self.place(0..wanted.partition_count, got)?,
+        };
         if got > max {
             return Err(PlanError::ReplicasMax { got, max });
         }
@@ -214,17 +238,40 @@ impl Metadata {
     /// # Errors
     /// See [`PlanError`].
     pub fn plan_partitions(&self, id: TopicId, count: i32, plans: &mut Plans) -> Result<Command, PlanError> {
+        self.plan_more(id, count, None, plans)
+    }
+
+    /// The same with the replicas of the new partitions, as a client has chosen them.
+    ///
+    /// # Errors
+    /// See [`PlanError`]; `Refused` if others have come meanwhile, and these would not be so many.
+    pub fn plan_chosen_partitions(
+        &self,
+        id: TopicId,
+        count: i32,
+        chosen: &[ReplicaSet],
+        plans: &mut Plans,
+    ) -> Result<Command, PlanError> {
+        self.plan_more(id, count, Some(chosen), plans)
+    }
+
+    fn plan_more(
+        &self,
+        id: TopicId,
+        count: i32,
+        chosen: Option<&[ReplicaSet]>,
+        plans: &mut Plans,
+    ) -> Result<Command, PlanError> {
         let topic = self.check_topic(id)?;
         let first_index = topic.partition_count();
-        self.check_partition_count(
-            first_index.saturating_add(1),
-            count,
-            count.saturating_sub(first_index),
-            plans,
-        )?;
+        let added = count.saturating_sub(first_index);
+        self.check_partition_count(first_index.saturating_add(1), count, added, plans)?;
         let replica_count = topic.partitions.first().map_or(1, |first| first.replicas.len());
         let replica_count = i32::try_from(replica_count).expect("replica sets are small");
-        let partitions = self.place(first_index..count, replica_count)?;
+        let partitions = match chosen {
+            Some(chosen) => self.check_chosen(chosen, added, replica_count)?,
+            None => self.place(first_index..count, replica_count)?,
+        };
         let command = Command::CreatePartitions {
             id,
             first_index,
@@ -338,6 +385,38 @@ impl Metadata {
             wanted if wanted > max => Err(PlanError::ClusterFull { max, wanted }),
             _ => Ok(()),
         }
+    }
+
+    /// Checks replicas that a client has chosen, for so many partitions and with so many each. That the nodes are there, each once in a set, is
+    /// for the command's own check to see.
+    fn check_chosen(
+        &self,
+        chosen: &[ReplicaSet],
+        partitions: i32,
+        replicas: i32,
+    ) -> Result<Vec<ReplicaSet>, PlanError> {
+        let (got, wanted) = (chosen.len(), usize::try_from(partitions).unwrap_or(0));
+        if got != wanted {
+            return Err(PlanError::ChosenPartitions { got, wanted });
+        }
+        let wanted = usize::try_from(replicas).unwrap_or(0);
+        let open: Vec<NodeId> = self.open_nodes().collect();
+        let can_hold = |node: &NodeId| match wanted {
+            // Nobody has to reach it.
+            1 => self.nodes[node].drain.is_none(),
+            _ => open.contains(node),
+        };
+        for set in chosen {
+            if set.len() != wanted {
+                let got = set.len();
+                return Err(PlanError::ChosenReplicas { got, wanted });
+            }
+            let known = set.iter().filter(|node| self.nodes.contains_key(node));
+            if let Some(node) = known.copied().find(|node| !can_hold(node)) {
+                return Err(PlanError::Unreachable { node });
+            }
+        }
+        Ok(chosen.to_vec())
     }
 
     fn place(&self, indexes: std::ops::Range<i32>, replica_count: i32) -> Result<Vec<ReplicaSet>, PlanError> {

@@ -344,6 +344,10 @@ impl Metadata {
     /// See [`PlanError`].
     pub fn plan_replicas(&self, partition: PartitionId, replicas: &[NodeId]) -> Result<Command, PlanError> {
         let found = self.check_partition(partition)?;
+        // Before anything else: whoever wants what is there already needs no node that is reached, and nothing that is settled.
+        if replicas == &found.wanted()[..] {
+            return Err(ApplyError::ReplicasUnchanged { partition }.into());
+        }
         let reachable: Vec<NodeId> = self.reachable_nodes().collect();
         let is_new = |node: &&NodeId| !found.replicas.contains(node);
         let unreachable = |node: &&NodeId| self.nodes.contains_key(node) && !reachable.contains(node);
@@ -360,6 +364,22 @@ impl Metadata {
             epoch: Epoch(self.epoch_of(found).0 + 1),
             replicas: replicas.into(),
         })
+    }
+
+    /// Plans that a partition keeps the replicas that it has, though others are being filled.
+    ///
+    /// # Errors
+    /// See [`PlanError`]; `NoReassignment` where none are, any more or at all.
+    pub fn plan_kept_replicas(&self, partition: PartitionId) -> Result<Command, PlanError> {
+        let found = self.check_partition(partition)?;
+        match found.reassignment.as_deref() {
+            Some(Reassignment::Filling { .. }) => self.checked(Command::SetReplicas {
+                partition,
+                epoch: Epoch(self.epoch_of(found).0 + 1),
+                replicas: Arc::clone(&found.replicas),
+            }),
+            _ => Err(PlanError::NoReassignment),
+        }
     }
 
     /// The replicas that the partitions of a topic are to have if there are to be `count` of each, of those that differ: more go to the nodes that

@@ -28,6 +28,7 @@ pub(super) fn new_topic(number: u8, name: &str, partition_count: i32, replica_co
         name: name.into(),
         partition_count,
         replica_count,
+        chosen: None,
         config: Vec::new(),
     }
 }
@@ -110,6 +111,123 @@ fn compacted_topics_have_one_replica() {
     let wish = ConfigWish::Replace(vec![("cleanup.policy".into(), "compact".into())]);
     let refused = image.plan_configs(ConfigTarget::Topic(topic_id(1)), &wish, &mut Plans::default());
     assert_eq!(refused, Err(PlanError::CompactedReplicas { got: 3 }));
+}
+
+fn sets(ids: &[&[i32]]) -> Vec<ReplicaSet> {
+    let set = |ids: &&[i32]| ids.iter().copied().map(NodeId).collect();
+    ids.iter().map(set).collect()
+}
+
+/// Three nodes that others reach, and one that they do not.
+fn cluster_of_four() -> Metadata {
+    let mut image = cluster_of(4);
+    for node in 0..3 {
+        let started = started_at_home(node, &home(u8::try_from(node).expect("small"), 1, true));
+        image.apply(&started).expect("it starts");
+    }
+    image
+}
+
+fn chosen(number: u8, name: &str, replicas: i32, ids: &[&[i32]]) -> NewTopic {
+    NewTopic {
+        chosen: Some(sets(ids)),
+        ..new_topic(number, name, i32::try_from(ids.len()).expect("few"), replicas)
+    }
+}
+
+fn sets_of(image: &Metadata, number: u8) -> Vec<ReplicaSet> {
+    let topic = image.topic(topic_id(number)).expect("it is there");
+    image.partitions(topic).map(|state| state.replicas).collect()
+}
+
+#[test]
+fn replicas_are_where_a_client_has_chosen_them() {
+    let mut image = cluster_of_four();
+    let plans = &mut Plans::default();
+    let ids: [&[i32]; 3] = [&[2, 0], &[1, 2], &[2, 0]];
+    let made = image.plan_topic(&chosen(1, "a", 2, &ids), plans).expect("valid");
+    image.apply(&made).expect("planned");
+    assert_eq!(sets_of(&image, 1), sets(&ids));
+    let more = sets(&[&[0, 1], &[1, 0]]);
+    let wider = image
+        .plan_chosen_partitions(topic_id(1), 5, &more, plans)
+        .expect("valid");
+    image.apply(&wider).expect("planned");
+    assert_eq!(sets_of(&image, 1)[3..], more);
+    // What was chosen for the fourth and fifth is not good for others.
+    let again = image.plan_chosen_partitions(topic_id(1), 5, &more, plans);
+    assert!(matches!(again, Err(PlanError::PartitionCount { min: 6, .. })));
+    let others = image.plan_chosen_partitions(topic_id(1), 6, &more, plans);
+    assert_eq!(others, Err(PlanError::ChosenPartitions { got: 2, wanted: 1 }));
+    // A lone replica need not be reached.
+    let lone = image
+        .plan_topic(&chosen(2, "b", 1, &[&[3], &[0]]), plans)
+        .expect("valid");
+    image.apply(&lone).expect("planned");
+    assert_eq!(sets_of(&image, 2), sets(&[&[3], &[0]]));
+}
+
+#[test]
+fn chosen_replicas_that_cannot_be_are_refused() {
+    let mut image = cluster_of_four();
+    let drain = image.plan_drain(NodeId(2), Some(Drain { to: None }));
+    image.apply(&drain.expect("known")).expect("planned");
+    let plans = &mut Plans::of(
+        PlanLimits {
+            topic_partitions_max: 3,
+            replicas_max: 2,
+            ..PlanLimits::default()
+        },
+        None,
+    );
+    let unreachable = |node| PlanError::Unreachable { node: NodeId(node) };
+    let cases: [(i32, &[&[i32]], PlanError); 9] = [
+        (
+            2,
+            &[&[0, 1], &[1]],
+            PlanError::ChosenReplicas { got: 1, wanted: 2 },
+        ),
+        (1, &[&[]], PlanError::ChosenReplicas { got: 0, wanted: 1 }),
+        (0, &[&[]], ApplyError::InvalidReplicaSet.into()),
+        (2, &[&[0, 3]], unreachable(3)),
+        (2, &[&[0, 2]], unreachable(2)),
+        (1, &[&[2]], unreachable(2)),
+        (2, &[&[1, 1]], ApplyError::InvalidReplicaSet.into()),
+        (
+            1,
+            &[&[9]],
+            ApplyError::UnknownNode { node: NodeId(9) }.into(),
+        ),
+        (
+            1,
+            &[&[0], &[0], &[0], &[0]],
+            PlanError::PartitionCount {
+                min: 1,
+                max: 3,
+                got: 4,
+            },
+        ),
+    ];
+    for (replicas, ids, expected) in cases {
+        let refused = image.plan_topic(&chosen(1, "a", replicas, ids), plans);
+        assert_eq!(refused, Err(expected), "{ids:?}");
+    }
+    let short = NewTopic {
+        partition_count: 2,
+        ..chosen(1, "a", 1, &[&[0]])
+    };
+    let refused = image.plan_topic(&short, plans);
+    assert_eq!(refused, Err(PlanError::ChosenPartitions { got: 1, wanted: 2 }));
+    let compacted = NewTopic {
+        config: vec![ConfigChange::set("cleanup.policy", "compact")],
+        ..chosen(1, "a", 2, &[&[0, 1]])
+    };
+    let refused = image.plan_topic(&compacted, plans);
+    assert_eq!(refused, Err(PlanError::CompactedReplicas { got: 2 }));
+    let undrain = image.plan_drain(NodeId(2), None).expect("known");
+    image.apply(&undrain).expect("planned");
+    let many = image.plan_topic(&chosen(1, "a", 3, &[&[0, 1, 2]]), plans);
+    assert_eq!(many, Err(PlanError::ReplicasMax { got: 3, max: 2 }));
 }
 
 #[test]

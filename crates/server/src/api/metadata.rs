@@ -262,6 +262,7 @@ async fn create(
             name: name.as_str().into(),
             partition_count,
             replica_count,
+            chosen: None,
             config: Vec::new(),
         })
         .collect();

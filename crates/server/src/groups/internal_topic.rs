@@ -110,6 +110,7 @@ mod tests {
             name: name.into(),
             partition_count: 1,
             replica_count: 1,
+            chosen: None,
             config: as_changes(own.iter().copied()),
         };
         let create = metadata.plan_topic(&topic, &mut Plans::default());

@@ -174,6 +174,7 @@ fn a_topic_of_the_groups_that_was_made_otherwise_is_kept_as_they_need_it() {
         name: GROUPS_TOPIC.into(),
         partition_count: 2,
         replica_count: 1,
+        chosen: None,
         config: vec![ConfigChange::set("cleanup.policy", "delete")],
     };
     change(&node, move |metadata| {
@@ -314,6 +315,7 @@ fn topics_of_many_partitions_come_and_go_in_slices_that_nobody_sees() {
         name: "wide".into(),
         partition_count: 5_000,
         replica_count: 1,
+        chosen: None,
         config: Vec::new(),
     };
     let created = longest_step(&node, move |metadata| {
@@ -334,6 +336,7 @@ fn an_epoch_that_is_opened_while_the_node_runs_is_obeyed_by_the_leader() {
         name: "led".into(),
         partition_count: 2,
         replica_count: 1,
+        chosen: None,
         config: Vec::new(),
     };
     let partitions = [0, 1].map(|index| PartitionId {
@@ -417,6 +420,7 @@ fn a_start_reads_an_image_and_not_every_command_there_ever_was() {
         name: "changing".into(),
         partition_count: 3,
         replica_count: 1,
+        chosen: None,
         config: Vec::new(),
     };
     let id = topic.id;

@@ -40,6 +40,7 @@ impl Log {
             name: "orders".into(),
             partition_count: 1,
             replica_count: 1,
+            chosen: None,
             config: vec![ConfigChange::set("segment.ms", "5")],
         };
         let create = log
@@ -340,6 +341,7 @@ fn a_topics_own_lags_go_together_and_those_of_others_are_nobodys_fault() {
         name: "table".into(),
         partition_count: 1,
         replica_count: 1,
+        chosen: None,
         config: vec![
             ConfigChange::set("max.compaction.lag.ms", "9"),
             ConfigChange::set("min.compaction.lag.ms", "10"),

@@ -77,6 +77,7 @@ impl Wish {
                     name: format!("topic-{number}").into(),
                     partition_count: *partitions,
                     replica_count: 1,
+                    chosen: None,
                     config: vec![ConfigChange::set(LIST, &list(*list_bytes))],
                 };
                 image.plan_topic(&topic, plans)

@@ -53,6 +53,7 @@ fn cluster(replicas: i32) -> Metadata {
         name: "rope".into(),
         partition_count: 1,
         replica_count: replicas,
+        chosen: None,
         config: Vec::new(),
     };
     let planned = image.plan_topic(&topic, &mut Plans::default()).expect("valid");
@@ -180,10 +181,20 @@ fn a_change_can_be_called_off_until_it_is_in_force() {
         assigned(&image),
         (1, 1, vec![1, 2, 3], vec![4], vec![vec![1, 2, 3]])
     );
-    set(&mut image, &[1, 2, 3]);
+    let kept = image.plan_kept_replicas(PARTITION).expect("it is under way");
+    assert_eq!(
+        image.plan_replicas(PARTITION, &nodes(&[1, 2, 3])),
+        Ok(kept.clone())
+    );
+    image.apply(&kept).expect("planned");
+    assert_comes_back(&image);
     assert_eq!(
         assigned(&image),
         (2, 1, vec![1, 2, 3], vec![], vec![vec![1, 2, 3]])
+    );
+    assert_eq!(
+        image.plan_kept_replicas(PARTITION),
+        Err(PlanError::NoReassignment)
     );
     let again = image.plan_replicas(PARTITION, &nodes(&[1, 2, 3]));
     let unchanged = ApplyError::ReplicasUnchanged { partition: PARTITION };
@@ -193,6 +204,17 @@ fn a_change_can_be_called_off_until_it_is_in_force() {
     assert_eq!(
         assigned(&image),
         (3, 2, vec![2], vec![], vec![vec![1, 2, 3], vec![2]])
+    );
+    assert_eq!(
+        image.plan_kept_replicas(PARTITION),
+        Err(PlanError::NoReassignment),
+        "it is too late"
+    );
+    let unchanged = ApplyError::ReplicasUnchanged { partition: PARTITION };
+    assert_eq!(
+        image.plan_replicas(PARTITION, &nodes(&[2])),
+        Err(unchanged.into()),
+        "nothing has to be settled for what is there"
     );
     settled(&mut image);
     // It stays one that is told of epochs.
@@ -294,6 +316,7 @@ fn internal_topics_get_as_many_replicas_as_there_are_nodes_for() {
         name: "__consumer_offsets".into(),
         partition_count: 1,
         replica_count: 1,
+        chosen: None,
         config: Vec::new(),
     };
     assert!(is_internal(&groups.name) && !is_internal(METADATA_NAME));

@@ -31,6 +31,7 @@ fn a_client_waits_for_a_batch_of_each_other_client_and_not_for_all_of_one() {
         name: "orders".into(),
         partition_count: 1,
         replica_count: 1,
+        chosen: None,
         config: Vec::new(),
     };
     let partition = PartitionId {
