@@ -193,11 +193,7 @@ fn chosen_replicas_that_cannot_be_are_refused() {
         (2, &[&[0, 2]], unreachable(2)),
         (1, &[&[2]], unreachable(2)),
         (2, &[&[1, 1]], ApplyError::InvalidReplicaSet.into()),
-        (
-            1,
-            &[&[9]],
-            ApplyError::UnknownNode { node: NodeId(9) }.into(),
-        ),
+        (1, &[&[9]], ApplyError::UnknownNode { node: NodeId(9) }.into()),
         (
             1,
             &[&[0], &[0], &[0], &[0]],
