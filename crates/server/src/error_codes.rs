@@ -174,7 +174,11 @@ fn plan_code(error: &PlanError) -> ErrorCode {
         | PlanError::ReplicasMax { .. }
         | PlanError::UnreachableNodes { .. } => ErrorCode::InvalidReplicationFactor,
         PlanError::CompactedReplicas { .. } => ErrorCode::InvalidConfig,
-        PlanError::CompactedMove | PlanError::Unreachable { .. } => ErrorCode::InvalidReplicaAssignment,
+        PlanError::CompactedMove
+        | PlanError::Unreachable { .. }
+        | PlanError::ChosenPartitions { .. }
+        | PlanError::ChosenReplicas { .. } => ErrorCode::InvalidReplicaAssignment,
+        PlanError::NoReassignment => ErrorCode::NoReassignmentInProgress,
         PlanError::LeaderChanged { .. } => ErrorCode::NotLeaderOrFollower,
         PlanError::ProducerIdsExhausted => ErrorCode::UnknownServerError,
     }
@@ -193,16 +197,19 @@ fn apply_code(error: &ApplyError) -> ErrorCode {
             ErrorCode::InvalidPartitions
         }
         ApplyError::InvalidReplicaSet | ApplyError::NotAReplica { .. } => ErrorCode::InvalidReplicaAssignment,
-        // Somebody else has changed the partition meanwhile.
+        // Somebody else has changed the partition, or it has just been changed: clients are to try again, and take
+        // REASSIGNMENT_IN_PROGRESS for lasting.
         ApplyError::ReplicasUnsettled { .. } | ApplyError::EpochNotNext { .. } => {
-            ErrorCode::ReassignmentInProgress
+            ErrorCode::LeaderNotAvailable
         }
+        // It is as it shall be.
+        ApplyError::ReplicasUnchanged { .. } => ErrorCode::None,
+        ApplyError::UnknownNode { .. } => ErrorCode::BrokerIdNotRegistered,
         ApplyError::NodeHolds { .. } | ApplyError::LastNode { .. } | ApplyError::DrainedToItself { .. } => {
             ErrorCode::InvalidRequest
         }
         ApplyError::AlreadyFormatted { .. }
         | ApplyError::NotFormatted
-        | ApplyError::UnknownNode { .. }
         | ApplyError::InvalidNode { .. }
         | ApplyError::NodeExists { .. }
         | ApplyError::OtherDirectory { .. }
@@ -210,7 +217,6 @@ fn apply_code(error: &ApplyError) -> ErrorCode {
         | ApplyError::StartPassed { .. }
         | ApplyError::EpochPassed { .. }
         | ApplyError::StartOver { .. }
-        | ApplyError::ReplicasUnchanged { .. }
         | ApplyError::NotJoining { .. }
         | ApplyError::NothingUnsettled { .. }
         | ApplyError::ProducerIdsTaken { .. } => ErrorCode::UnknownServerError,

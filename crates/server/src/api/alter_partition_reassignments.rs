@@ -3,63 +3,54 @@
 use std::rc::Rc;
 
 use kafka_wire::alter_partition_reassignments::{
-    ReassignablePartition, ReassignablePartitionResponse, ReassignableTopic, ReassignableTopicResponse,
+    ReassignablePartitionResponse, ReassignableTopic, ReassignableTopicResponse,
 };
-use kafka_wire::{AlterPartitionReassignmentsRequest, AlterPartitionReassignmentsResponse, ErrorCode, Text};
+use kafka_wire::{AlterPartitionReassignmentsRequest, AlterPartitionReassignmentsResponse, ErrorCode};
 use platform::slices::Slices;
 use protocol::NodeId;
 use protocol::metadata::{Metadata, Plans};
 use record::PartitionId;
 
-use super::Envelope;
-use super::topic_change::{Refusal, WISHES_IN_ONE_TURN, change, conclude, patience};
+use super::topic_change::{Refusal, WISHES_IN_ONE_TURN, change, check_replicas, conclude, patience};
+use super::{Envelope, TOPICS_WITHOUT_ROOM_MAX};
 use crate::core::Core;
 use crate::long::beside;
 use crate::owner::find_partition;
 
-/// A partition and the replicas that it is to have; none if it has them, or is getting them.
+/// A partition and the replicas that it is to have; `None` keeps those that it has.
 type Wanted = (PartitionId, Option<Vec<NodeId>>);
 
 pub(super) async fn handle(
     core: Rc<Core>,
     request: AlterPartitionReassignmentsRequest,
-    Envelope {
-        caller,
-        room,
-        version,
-    }: Envelope,
+    Envelope { caller, room, .. }: Envelope,
 ) -> AlterPartitionReassignmentsResponse {
-    let may_change_count = version < 1 || request.allow_replication_factor_change;
+    let may_change_count = request.allow_replication_factor_change;
+    let patience = patience(request.timeout_ms);
+    let mut topics = request.topics;
+    if count(&topics).await > TOPICS_WITHOUT_ROOM_MAX {
+        core.answers.room().await;
+    }
     let mut slices = Slices::of(WISHES_IN_ONE_TURN);
-    let mut outcomes: Vec<Result<Wanted, Refusal>> = Vec::new();
-    for topic in &request.topics {
-        for partition in &topic.partitions {
-            outcomes.push(
-                core.with_metadata(|metadata| check(metadata, &topic.name, partition, may_change_count)),
-            );
+    let (mut wanted, mut outcomes) = (Vec::new(), Vec::new());
+    for topic in &mut topics {
+        for partition in &mut topic.partitions {
+            let (index, replicas) = (partition.partition_index, partition.replicas.take());
+            let checked = core
+                .with_metadata(|metadata| check(metadata, (&topic.name, index), replicas, may_change_count));
+            outcomes.push(checked.map(|one| wanted.push(one)));
             slices.did(1).await;
         }
+        slices.did(1).await;
     }
-    let wanted = outcomes.iter().flatten();
-    let wanted = wanted.filter_map(|(id, replicas)| Some((*id, replicas.clone()?)));
-    let wanted: Vec<(PartitionId, Vec<NodeId>)> = wanted.collect();
-    let plan = |metadata: &Metadata, (id, replicas): (PartitionId, Vec<NodeId>), _: &mut Plans| {
-        metadata.plan_replicas(id, &replicas)
+    // On the image that is changed: replicas that are in force by now are not taken back.
+    let plan = |metadata: &Metadata, (id, replicas): Wanted, _: &mut Plans| match replicas {
+        Some(replicas) => metadata.plan_replicas(id, &replicas),
+        None => metadata.plan_kept_replicas(id),
     };
-    let made = change(
-        &core,
-        &caller,
-        room.clone(),
-        patience(request.timeout_ms),
-        wanted,
-        plan,
-    )
-    .await;
-    let planned = outcomes
-        .iter_mut()
-        .filter(|outcome| matches!(outcome, Ok((_, Some(_)))));
-    conclude(planned, made);
-    let (topics, count) = (request.topics, outcomes.len());
+    let made = change(&core, &caller, room.clone(), patience, wanted, plan).await;
+    conclude(&mut outcomes, made);
+    let count = topics.len() + outcomes.len();
     let told = move || {
         let mut outcomes = outcomes.into_iter();
         let told = topics.into_iter().map(|topic| told(topic, &mut outcomes));
@@ -67,80 +58,65 @@ pub(super) async fn handle(
     };
     let (responses, _room) = beside(&core, count, told).await;
     AlterPartitionReassignmentsResponse {
-        allow_replication_factor_change: request.allow_replication_factor_change,
+        allow_replication_factor_change: may_change_count,
+        error_message: None,
         responses,
         ..AlterPartitionReassignmentsResponse::default()
     }
 }
 
+async fn count(topics: &[ReassignableTopic]) -> usize {
+    let mut slices = Slices::of(WISHES_IN_ONE_TURN);
+    let mut count = 0;
+    for topic in topics {
+        count += 1 + topic.partitions.len();
+        slices.did(1).await;
+    }
+    count
+}
+
+/// Checks what needs no other image than this core's, in Kafka's order and in its words: scripts look for them.
 fn check(
     metadata: &Metadata,
-    topic: &str,
-    wanted: &ReassignablePartition,
+    (topic, index): (&str, i32),
+    replicas: Option<Vec<i32>>,
     may_change_count: bool,
 ) -> Result<Wanted, Refusal> {
-    let found = find_partition(metadata, topic, wanted.partition_index).ok();
-    let found = found.and_then(|id| Some((id, metadata.partition(id)?)));
-    let Some((id, state)) = found else {
-        let message = "The partition does not exist.";
+    let found = find_partition(metadata, topic, index).ok();
+    let Some((id, state)) = found.and_then(|id| Some((id, metadata.partition(id)?))) else {
+        let message = match metadata.topic_named(topic) {
+            Some(_) => format!("Unable to find partition {topic}:{index}."),
+            None => format!("Unable to find a topic named {topic}."),
+        };
         return Err(Refusal::new(ErrorCode::UnknownTopicOrPartition, message));
     };
-    let Some(replicas) = &wanted.replicas else {
-        return match state.target {
-            Some(_) => Ok((id, Some(state.replicas.to_vec()))),
-            None => Err(Refusal::new(
-                ErrorCode::NoReassignmentInProgress,
-                "No partition reassignment is in progress.",
-            )),
-        };
+    let Some(replicas) = replicas else {
+        return Ok((id, None));
     };
-    check_brokers(metadata, replicas)?;
-    let is_or_will_be = state.target.as_ref().unwrap_or(&state.replicas);
-    if !may_change_count && replicas.len() != state.replicas.len() {
+    check_replicas(metadata, &replicas, None)?;
+    let count = state.target.as_ref().unwrap_or(&state.replicas).len();
+    if !may_change_count && replicas.len() != count {
         let message = format!(
-            "The replication factor is changed from {} to {}",
-            state.replicas.len(),
+            "The replication factor is changed from {count} to {}",
             replicas.len()
         );
         return Err(Refusal::new(ErrorCode::InvalidReplicationFactor, message));
     }
-    let replicas: Vec<NodeId> = replicas.iter().copied().map(NodeId).collect();
-    let is_change = replicas[..] != is_or_will_be[..];
-    Ok((id, is_change.then_some(replicas)))
-}
-
-fn check_brokers(metadata: &Metadata, replicas: &[i32]) -> Result<(), Refusal> {
-    let refused = |message: String| Err(Refusal::new(ErrorCode::InvalidReplicaAssignment, message));
-    if replicas.is_empty() {
-        return refused("The replica list is empty: null calls a change off.".into());
-    }
-    for (place, broker) in replicas.iter().enumerate() {
-        if replicas[..place].contains(broker) {
-            return refused(format!("The replica list has broker {broker} more than once."));
-        }
-        if metadata.node(NodeId(*broker)).is_none() {
-            return refused(format!(
-                "The replica list has broker {broker}, but no such broker is registered."
-            ));
-        }
-    }
-    Ok(())
+    Ok((id, Some(replicas.into_iter().map(NodeId).collect())))
 }
 
 fn told(
     topic: ReassignableTopic,
-    outcomes: &mut impl Iterator<Item = Result<Wanted, Refusal>>,
+    outcomes: &mut impl Iterator<Item = Result<(), Refusal>>,
 ) -> ReassignableTopicResponse {
     let partitions = topic.partitions.iter().zip(outcomes);
     let partitions = partitions.map(|(partition, outcome)| {
-        let (code, message): (ErrorCode, Option<Text>) = match outcome {
-            Ok(_) => (ErrorCode::None, None),
-            Err(refusal) => (refusal.code, refusal.text()),
-        };
+        // Replicas that are there, or on their way, already are no error.
+        let refusal = outcome.err().filter(|refusal| refusal.code != ErrorCode::None);
         ReassignablePartitionResponse {
             partition_index: partition.partition_index,
-            error_code: code.code(),
-            error_message: message,
+            error_code: refusal.as_ref().map_or(0, |refusal| refusal.code.code()),
+            error_message: refusal.and_then(|refusal| refusal.text()),
         }
     });
     ReassignableTopicResponse {

@@ -6,21 +6,20 @@ use kafka_wire::create_partitions::{
     CreatePartitionsAssignment, CreatePartitionsTopic, CreatePartitionsTopicResult,
 };
 use kafka_wire::{CreatePartitionsRequest, CreatePartitionsResponse, ErrorCode, Text};
-use protocol::metadata::{Metadata, Plans, Topic};
+use protocol::metadata::{Metadata, Plans, ReplicaSet, Topic};
 use record::{PartitionId, TopicId};
 
 use super::Envelope;
-use super::create_topics::refuse_placement;
 use super::topic_change::{
-    Refusal, WISHES_IN_ONE_TURN, change, check_not_internal, check_replicas, conclude, each_once, patience,
-    rehearse,
+    Refusal, WISHES_IN_ONE_TURN, change, check_chosen_count, check_not_internal, check_replicas, conclude,
+    each_once, patience, rehearse, replica_set,
 };
 use crate::core::Core;
 use crate::long::beside;
 use platform::slices::Slices;
 
-/// A topic and how many partitions it is to have.
-type Wanted = (TopicId, i32);
+/// A topic, how many partitions it is to have, and the replicas of the new ones if the client has chosen them.
+type Wanted = (TopicId, i32, Option<Vec<ReplicaSet>>);
 
 pub(crate) async fn handle(
     core: Rc<Core>,
@@ -30,18 +29,21 @@ pub(crate) async fn handle(
     let topics = each_once(request.topics, |topic| topic.name.clone()).await;
     let count = topics.len();
     let mut slices = Slices::of(WISHES_IN_ONE_TURN);
-    let mut outcomes: Vec<Result<Wanted, Refusal>> = Vec::with_capacity(topics.len());
+    let partitions_max = core.facts.config.plan_limits().topic_partitions_max;
+    let mut wanted: Vec<Wanted> = Vec::with_capacity(topics.len());
+    let mut outcomes = Vec::with_capacity(topics.len());
     for (topic, is_only) in &topics {
-        outcomes.push(match is_only {
-            true => core.with_metadata(|metadata| check(metadata, topic)),
+        let checked = match is_only {
+            true => core.with_metadata(|metadata| check(metadata, topic, partitions_max)),
             false => Err(Refusal::named_twice()),
-        });
+        };
+        outcomes.push(checked.map(|one| wanted.push(one)));
         let assignments = topic.assignments.as_ref().map_or(0, Vec::len);
         slices.did(1 + assignments).await;
     }
-    let wanted: Vec<Wanted> = outcomes.iter().flatten().copied().collect();
-    let plan = |metadata: &Metadata, (id, count): Wanted, plans: &mut Plans| {
-        metadata.plan_partitions(id, count, plans)
+    let plan = |metadata: &Metadata, (id, count, chosen): Wanted, plans: &mut Plans| match chosen {
+        Some(chosen) => metadata.plan_chosen_partitions(id, count, &chosen, plans),
+        None => metadata.plan_partitions(id, count, plans),
     };
     let made = match request.validate_only {
         true => rehearse(&core, &caller, wanted, plan).await,
@@ -63,7 +65,11 @@ pub(crate) async fn handle(
     }
 }
 
-fn check(metadata: &Metadata, wanted: &CreatePartitionsTopic) -> Result<Wanted, Refusal> {
+fn check(
+    metadata: &Metadata,
+    wanted: &CreatePartitionsTopic,
+    partitions_max: i32,
+) -> Result<Wanted, Refusal> {
     let topic = metadata
         .topic_named(&wanted.name)
         .ok_or_else(|| Refusal::unknown_topic(&wanted.name))?;
@@ -79,21 +85,21 @@ fn check(metadata: &Metadata, wanted: &CreatePartitionsTopic) -> Result<Wanted, 
         };
         return Err(Refusal::new(ErrorCode::InvalidPartitions, message));
     }
-    if let Some(assignments) = &wanted.assignments {
-        check_assignments(metadata, topic, wanted.count - current, assignments)?;
-    }
-    Ok((topic.id, wanted.count))
+    let Some(assignments) = &wanted.assignments else {
+        return Ok((topic.id, wanted.count, None));
+    };
+    check_chosen_count(current + 1, wanted.count as usize, partitions_max)?;
+    let chosen = assigned(metadata, topic, wanted.count - current, assignments)?;
+    Ok((topic.id, wanted.count, Some(chosen)))
 }
 
-/// Checks where the client wants the new partitions. On one node there is one such place: what passes is what
-/// placing them ourselves comes to.
-fn check_assignments(
+/// The replicas that a client has chosen for the new partitions: as many of each as the first partition has.
+fn assigned(
     metadata: &Metadata,
     topic: &Topic,
     added: i32,
     assignments: &[CreatePartitionsAssignment],
-) -> Result<(), Refusal> {
-    refuse_placement(metadata)?;
+) -> Result<Vec<ReplicaSet>, Refusal> {
     if assignments.len() != added as usize {
         let message = format!(
             "Attempted to add {added} additional partition(s), but only {} assignment(s) were specified.",
@@ -106,14 +112,16 @@ fn check_assignments(
         index: 0,
     });
     let replica_count = first.map_or(1, |first| first.replicas.len());
-    assignments
-        .iter()
-        .try_for_each(|assignment| check_replicas(metadata, &assignment.broker_ids, replica_count))
+    let sets = assignments.iter().map(|assignment| {
+        check_replicas(metadata, &assignment.broker_ids, Some(replica_count))?;
+        Ok(replica_set(&assignment.broker_ids))
+    });
+    sets.collect()
 }
 
-fn told(name: Text, outcome: Result<Wanted, Refusal>) -> CreatePartitionsTopicResult {
+fn told(name: Text, outcome: Result<(), Refusal>) -> CreatePartitionsTopicResult {
     match outcome {
-        Ok(_) => CreatePartitionsTopicResult {
+        Ok(()) => CreatePartitionsTopicResult {
             name,
             error_code: 0,
             error_message: None,

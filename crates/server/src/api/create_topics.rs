@@ -1,18 +1,18 @@
 //! CreateTopics: several topics in one change of the metadata, each created or refused by itself.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use kafka_wire::create_topics::{
-    CreatableReplicaAssignment, CreatableTopic, CreatableTopicConfig, CreatableTopicConfigs,
-    CreatableTopicResult,
+    CreatableTopic, CreatableTopicConfig, CreatableTopicConfigs, CreatableTopicResult,
 };
 use kafka_wire::{CreateTopicsRequest, CreateTopicsResponse, ErrorCode, Text};
 use platform::slices::Slices;
 use protocol::ApplyError;
 use protocol::metadata::{
-    ConfigChange, ConfigEntry, Metadata, NewTopic, Plans, TopicConfig, check_new_name, fresh_topic_id,
+    ConfigChange, ConfigEntry, Metadata, NewTopic, Plans, ReplicaSet, TopicConfig, check_new_name,
+    fresh_topic_id,
 };
 use record::TopicId;
 
@@ -21,7 +21,8 @@ use super::TOPICS_WITHOUT_ROOM_MAX;
 use super::alter_configs::check_once;
 use super::config_resource::source_code;
 use super::topic_change::{
-    Refusal, WISHES_IN_ONE_TURN, change, check_replicas, conclude, each_once, patience, rehearse,
+    Refusal, WISHES_IN_ONE_TURN, change, check_chosen_count, check_replicas, conclude, each_once, patience,
+    rehearse, replica_set,
 };
 use crate::core::Core;
 
@@ -42,7 +43,15 @@ pub(crate) async fn handle(
         core.answers.room().await;
     }
     let (names, mut wishes) = wishes(&core, request.topics).await;
-    let wanted: Vec<NewTopic> = wishes.iter().flatten().cloned().collect();
+    let wanted = wishes.iter_mut().flatten().map(|wish| {
+        // Nobody asks for them again, and they may be many.
+        let chosen = wish.chosen.take();
+        NewTopic {
+            chosen,
+            ..wish.clone()
+        }
+    });
+    let wanted: Vec<NewTopic> = wanted.collect();
     let plan = |metadata: &Metadata, topic: NewTopic, plans: &mut Plans| metadata.plan_topic(&topic, plans);
     let made = match request.validate_only {
         true => rehearse(&core, &caller, wanted, plan).await,
@@ -76,7 +85,10 @@ pub(crate) async fn handle(
 
 /// The topic that is wanted under each name, in the order of the names' first appearances.
 async fn wishes(core: &Core, topics: Vec<CreatableTopic>) -> (Vec<Text>, Vec<Result<NewTopic, Refusal>>) {
-    let default_partitions = core.facts.config.topics.default_partitions;
+    let defaults = Defaults {
+        partitions: core.facts.config.topics.default_partitions,
+        partitions_max: core.facts.config.plan_limits().topic_partitions_max,
+    };
     let mut slices = Slices::of(WISHES_IN_ONE_TURN);
     let (mut names, mut wishes) = (Vec::with_capacity(topics.len()), Vec::with_capacity(topics.len()));
     for (topic, is_only) in each_once(topics, |topic| topic.name.clone()).await {
@@ -86,22 +98,28 @@ async fn wishes(core: &Core, topics: Vec<CreatableTopic>) -> (Vec<Text>, Vec<Res
                     metadata,
                     &topic,
                     fresh_topic_id(core.facts.random.bytes()),
-                    default_partitions,
+                    &defaults,
                 )
             }),
             false => Err(Refusal::named_twice()),
         });
         names.push(topic.name);
-        slices.did(1).await;
+        slices.did(1 + topic.assignments.len()).await;
     }
     (names, wishes)
+}
+
+/// The node's own word on the partitions of topics.
+struct Defaults {
+    partitions: i32,
+    partitions_max: i32,
 }
 
 fn wish(
     metadata: &Metadata,
     topic: &CreatableTopic,
     id: TopicId,
-    default_partitions: i32,
+    defaults: &Defaults,
 ) -> Result<NewTopic, Refusal> {
     // First: "exists already" is what a client that creates its topic on every start expects, also of one that only the node
     // itself can create.
@@ -116,24 +134,27 @@ fn wish(
         .iter()
         .map(config_change)
         .collect::<Result<Vec<_>, Refusal>>()?;
-    let (partition_count, replica_count) = match topic.assignments.as_slice() {
-        [] => {
-            let or_default = |count: i32, default: i32| if count == DEFAULT_COUNT { default } else { count };
-            (
-                or_default(topic.num_partitions, default_partitions),
-                or_default(
-                    topic.replication_factor.into(),
-                    metadata.default_replicas(&config),
-                ),
-            )
-        }
-        assignments => assigned(metadata, topic, assignments)?,
-    };
+    if let [first, ..] = topic.assignments.as_slice() {
+        let chosen = assigned(metadata, topic, defaults.partitions_max)?;
+        return Ok(NewTopic {
+            id,
+            name,
+            partition_count: chosen.len() as i32,
+            replica_count: first.broker_ids.len() as i32,
+            chosen: Some(chosen),
+            config,
+        });
+    }
+    let or_default = |count: i32, default: i32| if count == DEFAULT_COUNT { default } else { count };
     Ok(NewTopic {
         id,
         name,
-        partition_count,
-        replica_count,
+        partition_count: or_default(topic.num_partitions, defaults.partitions),
+        replica_count: or_default(
+            topic.replication_factor.into(),
+            metadata.default_replicas(&config),
+        ),
+        chosen: None,
         config,
     })
 }
@@ -151,26 +172,13 @@ fn config_change(config: &CreatableTopicConfig) -> Result<ConfigChange, Refusal>
     }
 }
 
-/// Of several nodes, a client cannot choose.
-pub(super) fn refuse_placement(metadata: &Metadata) -> Result<(), Refusal> {
-    match metadata.nodes().len() {
-        0 | 1 => Ok(()),
-        nodes => {
-            let message = format!(
-                "partitions go round the {nodes} nodes of the cluster: they cannot be placed by hand in this release"
-            );
-            Err(Refusal::new(ErrorCode::InvalidReplicaAssignment, message))
-        }
-    }
-}
-
-/// The partitions and replicas that a client placed by itself. On one node there is one such place: what passes is
-/// what placing them ourselves comes to. On several it is refused.
+/// The replicas that a client has chosen, by partition.
 fn assigned(
     metadata: &Metadata,
     topic: &CreatableTopic,
-    assignments: &[CreatableReplicaAssignment],
-) -> Result<(i32, i32), Refusal> {
+    partitions_max: i32,
+) -> Result<Vec<ReplicaSet>, Refusal> {
+    let assignments = &topic.assignments;
     if topic.num_partitions != DEFAULT_COUNT || i32::from(topic.replication_factor) != DEFAULT_COUNT {
         let what = match i32::from(topic.replication_factor) {
             DEFAULT_COUNT => "numPartitions",
@@ -179,25 +187,24 @@ fn assigned(
         let message = format!("A manual partition assignment was specified, but {what} was not set to -1.");
         return Err(Refusal::new(ErrorCode::InvalidRequest, message));
     }
-    refuse_placement(metadata)?;
-    let mut indexes = BTreeSet::new();
+    check_chosen_count(1, assignments.len(), partitions_max)?;
+    let mut sets = BTreeMap::new();
     let replica_count = assignments[0].broker_ids.len();
     for assignment in assignments {
         let index = assignment.partition_index;
-        if !indexes.insert(index) {
+        check_replicas(metadata, &assignment.broker_ids, Some(replica_count))?;
+        if sets.insert(index, replica_set(&assignment.broker_ids)).is_some() {
             let message = format!("Found multiple manual partition assignments for partition {index}");
             return Err(Refusal::new(ErrorCode::InvalidReplicaAssignment, message));
         }
-        check_replicas(metadata, &assignment.broker_ids, replica_count)?;
     }
-    let partition_count = assignments.len() as i32;
-    match indexes.iter().all(|index| (0..partition_count).contains(index)) {
-        true => Ok((partition_count, replica_count as i32)),
-        false => {
-            let message = "partitions should be a consecutive 0-based integer sequence";
-            Err(Refusal::new(ErrorCode::InvalidReplicaAssignment, message))
-        }
+    let last = assignments.len() as i32 - 1;
+    // They are as many as from the first to the last, and each is there once.
+    if sets.keys().next() != Some(&0) || sets.keys().next_back() != Some(&last) {
+        let message = "partitions should be a consecutive 0-based integer sequence";
+        return Err(Refusal::new(ErrorCode::InvalidReplicaAssignment, message));
     }
+    Ok(sets.into_values().collect())
 }
 
 fn created(

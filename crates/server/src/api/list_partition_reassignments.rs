@@ -1,5 +1,6 @@
 //! ListPartitionReassignments: partitions whose replicas change (KIP-455).
 
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use kafka_wire::list_partition_reassignments::{
@@ -7,79 +8,114 @@ use kafka_wire::list_partition_reassignments::{
 };
 use kafka_wire::{ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse, Text};
 use platform::slices::Slices;
-use protocol::metadata::{Metadata, PartitionState, Topic};
-use record::PartitionId;
+use protocol::NodeId;
+use protocol::metadata::{Metadata, PartitionState};
+use record::{PartitionId, TopicId};
 
 use super::Envelope;
 use crate::core::Core;
 use crate::long::Long;
 
-/// Topics that are looked at before others have their turn; partitions that are named count like them.
-const TOPICS_IN_ONE_TURN: usize = 500;
+/// Topics and partitions that are looked at before others have their turn.
+const ENTRIES_IN_ONE_TURN: usize = 5_000;
+/// Memory that a partition takes in an answer and in its frame, in bytes.
+const PARTITION_BYTES: usize = 256;
 
+/// Also says what the answer takes with its frame, in bytes.
 pub(super) async fn handle(
     core: Rc<Core>,
     request: ListPartitionReassignmentsRequest,
-    Envelope { room, .. }: Envelope,
-) -> ListPartitionReassignmentsResponse {
-    let mut slices = Slices::of(TOPICS_IN_ONE_TURN);
-    let mut topics = Vec::new();
-    match request.topics {
-        None => {
-            for (_, id) in core.all_topics().await {
-                topics.extend(core.with_metadata(|metadata| of_topic(metadata, metadata.topic(id)?)));
-                slices.did(1).await;
-            }
+    Envelope { caller, room, .. }: Envelope,
+) -> (ListPartitionReassignmentsResponse, usize) {
+    let under_way = match request.topics {
+        None => all(&core).await,
+        Some(named) => among(&core, &Long::of(&core, named, &room)).await,
+    };
+    let bytes = under_way.len() * PARTITION_BYTES;
+    let held = core.answers.reserve(caller.address(), bytes).await;
+    let mut slices = Slices::of(ENTRIES_IN_ONE_TURN);
+    let mut topics: Vec<OngoingTopicReassignment> = Vec::new();
+    let mut before: Option<TopicId> = None;
+    for id in under_way {
+        slices.did(1).await;
+        // It may be done by now, or gone.
+        let told = core.with_metadata(|metadata| {
+            let partition = told(id.index, &metadata.partition(id)?)?;
+            Some((Text::from(&*metadata.topic(id.topic)?.name), partition))
+        });
+        let Some((name, partition)) = told else { continue };
+        match topics.last_mut().filter(|_| before == Some(id.topic)) {
+            Some(topic) => topic.partitions.push(partition),
+            None => topics.push(OngoingTopicReassignment {
+                name,
+                partitions: vec![partition],
+            }),
         }
-        Some(named) => {
-            let named = Long::of(&core, named, &room);
-            for wanted in named.iter() {
-                topics.extend(core.with_metadata(|metadata| of_partitions(metadata, wanted)));
-                slices.did(1 + wanted.partition_indexes.len()).await;
-            }
-        }
+        before = Some(id.topic);
     }
-    ListPartitionReassignmentsResponse {
+    let response = ListPartitionReassignmentsResponse {
         error_message: None,
         topics,
         ..ListPartitionReassignmentsResponse::default()
+    };
+    (response, held.bytes())
+}
+
+async fn all(core: &Rc<Core>) -> BTreeSet<PartitionId> {
+    let mut slices = Slices::of(ENTRIES_IN_ONE_TURN);
+    let mut under_way = BTreeSet::new();
+    for (_, id) in core.all_topics().await {
+        let partitions = core.with_metadata(|metadata| {
+            let topic = metadata.topic(id)?;
+            let of_topic = (0..topic.partition_count()).filter(|index| topic.is_changing(*index));
+            under_way.extend(of_topic.map(|index| PartitionId { topic: id, index }));
+            Some(topic.partition_count())
+        });
+        slices.did(1 + partitions.unwrap_or(0) as usize).await;
     }
+    under_way
 }
 
-fn of_topic(metadata: &Metadata, topic: &Topic) -> Option<OngoingTopicReassignment> {
-    let partitions = (0..).zip(metadata.partitions(topic));
-    let partitions = partitions.filter_map(|(index, state)| under_way(index, &state));
-    told(&topic.name, partitions.collect())
+/// Those of the named partitions that change, each once however often it is named: the answer must not be longer than what is under way.
+async fn among(core: &Core, named: &[ListPartitionReassignmentsTopics]) -> BTreeSet<PartitionId> {
+    let mut slices = Slices::of(ENTRIES_IN_ONE_TURN);
+    let mut under_way = BTreeSet::new();
+    for topic in named {
+        for index in &topic.partition_indexes {
+            under_way.extend(core.with_metadata(|metadata| changing(metadata, &topic.name, *index)));
+            slices.did(1).await;
+        }
+        slices.did(1).await;
+    }
+    under_way
 }
 
-/// Those that are not there, or do not change, are left out.
-fn of_partitions(
-    metadata: &Metadata,
-    wanted: &ListPartitionReassignmentsTopics,
-) -> Option<OngoingTopicReassignment> {
-    let topic = metadata.topic_named(&wanted.name)?.id;
-    let partitions = wanted.partition_indexes.iter();
-    let partitions = partitions.filter_map(|index| {
-        let id = PartitionId { topic, index: *index };
-        under_way(*index, &metadata.partition(id)?)
-    });
-    told(&wanted.name, partitions.collect())
+fn changing(metadata: &Metadata, topic: &str, index: i32) -> Option<PartitionId> {
+    let topic = metadata.topic_named(topic)?;
+    let id = PartitionId {
+        topic: topic.id,
+        index,
+    };
+    topic.is_changing(index).then_some(id)
 }
 
-fn told(name: &str, partitions: Vec<OngoingPartitionReassignment>) -> Option<OngoingTopicReassignment> {
-    (!partitions.is_empty()).then(|| OngoingTopicReassignment {
-        name: Text::from(name),
-        partitions,
-    })
-}
-
-fn under_way(index: i32, state: &PartitionState) -> Option<OngoingPartitionReassignment> {
+/// Tells of a partition to which nodes are added, as Kafka does: the replicas that are to be, and behind them those that go. What is in
+/// force already, and has to be settled alone, is done for clients.
+fn told(index: i32, state: &PartitionState) -> Option<OngoingPartitionReassignment> {
     let target = state.target.as_ref()?;
     let leaving = state.replicas.iter().filter(|node| !target.contains(node));
+    let leaving = sorted(leaving.copied());
+    let all = target.iter().map(|node| node.0);
     Some(OngoingPartitionReassignment {
         partition_index: index,
-        replicas: state.holding().map(|node| node.0).collect(),
-        adding_replicas: state.joining().map(|node| node.0).collect(),
-        removing_replicas: leaving.map(|node| node.0).collect(),
+        replicas: all.chain(leaving.iter().copied()).collect(),
+        adding_replicas: sorted(state.joining()),
+        removing_replicas: leaving,
     })
+}
+
+fn sorted(nodes: impl Iterator<Item = NodeId>) -> Vec<i32> {
+    let mut ids: Vec<i32> = nodes.map(|node| node.0).collect();
+    ids.sort_unstable();
+    ids
 }

@@ -146,7 +146,7 @@ pub(crate) fn start(
         ApiKey::DescribeQuorum => call.answer(describe_quorum::handle),
         ApiKey::AlterPartitionReassignments => call.answer(alter_partition_reassignments::handle),
         ApiKey::UnregisterBroker => call.answer(unregister_broker::handle),
-        ApiKey::ListPartitionReassignments => call.answer(list_partition_reassignments::handle),
+        ApiKey::ListPartitionReassignments => call.answer_weighing(list_partition_reassignments::handle),
         ApiKey::ElectLeaders => call.answer(elect_leaders::handle),
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use kafka_wire::{ErrorCode, Text};
 use platform::slices::Slices;
-use protocol::metadata::{Command, Metadata, PlanError, Plans, TopicNameError, is_internal};
+use protocol::metadata::{Command, Metadata, PlanError, Plans, ReplicaSet, TopicNameError, is_internal};
 use protocol::{ApplyError, NodeId};
 
 use crate::budget::SharedRoom;
@@ -168,11 +168,11 @@ pub(super) fn check_not_internal(name: &str) -> Result<(), Refusal> {
     }
 }
 
-/// Checks the brokers that a client chose for one partition. `replica_count` is that of the partitions before it.
+/// Checks the brokers that a client chose for one partition. `replica_count` is that of the partitions before it, if it has to be the same.
 pub(super) fn check_replicas(
     metadata: &Metadata,
     brokers: &[i32],
-    replica_count: usize,
+    replica_count: Option<usize>,
 ) -> Result<(), Refusal> {
     let refused = |message: String| Err(Refusal::new(ErrorCode::InvalidReplicaAssignment, message));
     if brokers.is_empty() {
@@ -190,12 +190,25 @@ pub(super) fn check_replicas(
             ));
         }
     }
-    match brokers.len() == replica_count {
-        true => Ok(()),
-        false => refused(format!(
+    match replica_count {
+        Some(replica_count) if replica_count != brokers.len() => refused(format!(
             "The manual partition assignment includes a partition with {} replica(s), but this is not consistent with previous \
              partitions, which have {replica_count} replica(s).",
             brokers.len()
         )),
+        _ => Ok(()),
     }
+}
+
+/// Checks how many partitions there would be with those that a client has chosen replicas for, before anything is made of these.
+pub(super) fn check_chosen_count(min: i32, got: usize, max: i32) -> Result<(), Refusal> {
+    let got = i32::try_from(got).unwrap_or(i32::MAX);
+    match got > max {
+        true => Err(PlanError::PartitionCount { min, max, got }.into()),
+        false => Ok(()),
+    }
+}
+
+pub(super) fn replica_set(brokers: &[i32]) -> ReplicaSet {
+    brokers.iter().copied().map(NodeId).collect()
 }

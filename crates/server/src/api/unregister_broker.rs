@@ -39,7 +39,8 @@ async fn remove(core: &Core, node: NodeId) -> Result<(), Refusal> {
     match changed.map_err(ChangeError::from)? {
         Ok(_) => Ok(()),
         Err(ChangeError::Plan(PlanError::Refused(ApplyError::UnknownNode { .. }))) => {
-            let message = format!("Broker {node} is not registered.");
+            // Kafka's sentence.
+            let message = format!("Broker ID {node} is not currently registered");
             Err(Refusal::new(ErrorCode::BrokerIdNotRegistered, message))
         }
         Err(error) => Err(error.into()),

@@ -159,7 +159,7 @@ pub(super) fn change_problem(code: i16, message: Option<&str>, invalid: Kind) ->
         (ErrorCode::UnknownTopicOrPartition, Kind::UnknownTopic),
         (ErrorCode::UnknownTopicId, Kind::UnknownTopic),
         (ErrorCode::RequestTimedOut, Kind::OutcomeUnknown),
-        (ErrorCode::ReassignmentInProgress, Kind::Busy),
+        (ErrorCode::LeaderNotAvailable, Kind::Busy),
         (ErrorCode::NotController, Kind::Unavailable),
         (ErrorCode::NotLeaderOrFollower, Kind::Unavailable),
         (ErrorCode::KafkaStorageError, Kind::Unavailable),

@@ -3,6 +3,7 @@
 mod directories;
 mod groups;
 mod moving;
+mod reassigning;
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -343,28 +344,6 @@ fn producers_write_to_all_nodes_with_an_id_of_one() {
     distinct.sort_unstable();
     distinct.dedup();
     assert_eq!(distinct.len(), ids.len(), "no id is given twice: {ids:?}");
-}
-
-#[test]
-fn a_placement_by_hand_is_refused() {
-    let (founder, peers) = founder();
-    let _other = joined(&peers);
-    let assignment = kafka_wire::create_topics::CreatableReplicaAssignment {
-        partition_index: 0,
-        broker_ids: vec![2],
-    };
-    let request = CreateTopicsRequest {
-        topics: vec![kafka_wire::create_topics::CreatableTopic {
-            num_partitions: -1,
-            replication_factor: -1,
-            assignments: vec![assignment],
-            ..creatable("placed", 1)
-        }],
-        timeout_ms: 10_000,
-        ..CreateTopicsRequest::default()
-    };
-    let code = founder.connect().call(5, &request).topics[0].error_code;
-    assert_eq!(code, ErrorCode::InvalidReplicaAssignment.code());
 }
 
 #[test]
