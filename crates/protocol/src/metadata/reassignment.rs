@@ -348,10 +348,10 @@ impl Metadata {
         if replicas == &found.wanted()[..] {
             return Err(ApplyError::ReplicasUnchanged { partition }.into());
         }
-        let reachable: Vec<NodeId> = self.reachable_nodes().collect();
+        let open: Vec<NodeId> = self.open_nodes().collect();
         let is_new = |node: &&NodeId| !found.replicas.contains(node);
-        let unreachable = |node: &&NodeId| self.nodes.contains_key(node) && !reachable.contains(node);
-        if let Some(node) = replicas.iter().filter(is_new).find(unreachable) {
+        let is_closed = |node: &&NodeId| self.nodes.contains_key(node) && !open.contains(node);
+        if let Some(node) = replicas.iter().filter(is_new).find(is_closed) {
             return Err(PlanError::Unreachable { node: *node });
         }
         // What has one replica and is not shared can be compacted.

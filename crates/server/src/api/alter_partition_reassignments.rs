@@ -28,11 +28,12 @@ pub(super) async fn handle(
     let may_change_count = request.allow_replication_factor_change;
     let patience = patience(request.timeout_ms);
     let mut topics = request.topics;
-    if count(&topics).await > TOPICS_WITHOUT_ROOM_MAX {
+    let count = count(&topics).await;
+    if count > TOPICS_WITHOUT_ROOM_MAX {
         core.answers.room().await;
     }
     let mut slices = Slices::of(WISHES_IN_ONE_TURN);
-    let (mut wanted, mut outcomes) = (Vec::new(), Vec::new());
+    let (mut wanted, mut outcomes) = (Vec::new(), Vec::with_capacity(count));
     for topic in &mut topics {
         for partition in &mut topic.partitions {
             let (index, replicas) = (partition.partition_index, partition.replicas.take());
@@ -50,7 +51,6 @@ pub(super) async fn handle(
     };
     let made = change(&core, &caller, room.clone(), patience, wanted, plan).await;
     conclude(&mut outcomes, made);
-    let count = topics.len() + outcomes.len();
     let told = move || {
         let mut outcomes = outcomes.into_iter();
         let told = topics.into_iter().map(|topic| told(topic, &mut outcomes));
@@ -65,6 +65,7 @@ pub(super) async fn handle(
     }
 }
 
+/// Topics and partitions.
 async fn count(topics: &[ReassignableTopic]) -> usize {
     let mut slices = Slices::of(WISHES_IN_ONE_TURN);
     let mut count = 0;

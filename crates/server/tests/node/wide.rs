@@ -1,18 +1,20 @@
 //! Requests of very many entries, which are taken apart beside the core: they are answered as others are, and in their order.
 
 use bytes::Bytes;
+use kafka_wire::alter_partition_reassignments::{ReassignablePartition, ReassignableTopic};
 use kafka_wire::delete_records::{DeleteRecordsPartition, DeleteRecordsTopic};
 use kafka_wire::describe_configs::DescribeConfigsResource;
 use kafka_wire::describe_log_dirs::DescribableLogDirTopic;
 use kafka_wire::list_offsets::{ListOffsetsPartition, ListOffsetsTopic};
+use kafka_wire::list_partition_reassignments::ListPartitionReassignmentsTopics;
 use kafka_wire::offset_delete::{OffsetDeleteRequestPartition, OffsetDeleteRequestTopic};
 use kafka_wire::offset_for_leader_epoch::{OffsetForLeaderPartition, OffsetForLeaderTopic};
 use kafka_wire::{
-    DeleteRecordsRequest, DescribeConfigsRequest, DescribeLogDirsRequest, DescribeProducersRequest,
-    DescribeTopicPartitionsRequest, ElectLeadersRequest, ErrorCode, IncrementalAlterConfigsRequest,
-    ListOffsetsRequest, MetadataRequest, OffsetCommitRequest, OffsetDeleteRequest, OffsetFetchRequest,
-    OffsetForLeaderEpochRequest, Text, describe_producers, describe_topic_partitions, elect_leaders,
-    incremental_alter_configs,
+    AlterPartitionReassignmentsRequest, DeleteRecordsRequest, DescribeConfigsRequest, DescribeLogDirsRequest,
+    DescribeProducersRequest, DescribeTopicPartitionsRequest, ElectLeadersRequest, ErrorCode,
+    IncrementalAlterConfigsRequest, ListOffsetsRequest, ListPartitionReassignmentsRequest, MetadataRequest,
+    OffsetCommitRequest, OffsetDeleteRequest, OffsetFetchRequest, OffsetForLeaderEpochRequest, Text,
+    describe_producers, describe_topic_partitions, elect_leaders, incremental_alter_configs,
 };
 use record::TopicId;
 
@@ -256,6 +258,49 @@ fn trims_of_very_many_partitions_keep_nobody_waiting() {
         (topic.name, codes.collect())
     });
     check(told, 0);
+}
+
+#[test]
+fn reassignments_of_very_many_partitions_keep_nobody_waiting() {
+    let (node, mut wire) = start();
+    for replicas in [Some(vec![1]), None] {
+        let topic = |(name, partitions): (Text, Vec<i32>)| ReassignableTopic {
+            name,
+            partitions: partitions
+                .into_iter()
+                .map(|partition_index| ReassignablePartition {
+                    partition_index,
+                    replicas: replicas.clone(),
+                })
+                .collect(),
+        };
+        let request = AlterPartitionReassignmentsRequest {
+            topics: places().into_iter().map(topic).collect(),
+            ..AlterPartitionReassignmentsRequest::default()
+        };
+        let mut gone = node.connect();
+        let frame = gone.frame(1, &request);
+        gone.send(&frame);
+        let told = wire.call(1, &request).responses.into_iter().map(|topic| {
+            let partitions = topic.partitions.iter();
+            let codes = partitions.map(|told| (told.partition_index, told.error_code));
+            (topic.name, codes.collect())
+        });
+        let there = match replicas {
+            Some(_) => ErrorCode::None,
+            None => ErrorCode::NoReassignmentInProgress,
+        };
+        check(told, there.code());
+    }
+    let topic = |(name, partition_indexes): (Text, Vec<i32>)| ListPartitionReassignmentsTopics {
+        name,
+        partition_indexes,
+    };
+    let request = ListPartitionReassignmentsRequest {
+        topics: Some(places().into_iter().map(topic).collect()),
+        ..ListPartitionReassignmentsRequest::default()
+    };
+    assert!(wire.call(0, &request).topics.is_empty());
 }
 
 #[test]

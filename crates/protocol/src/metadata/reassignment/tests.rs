@@ -301,6 +301,8 @@ fn a_drained_node_gives_up_what_it_holds_and_is_removed_then() {
     assert_eq!(image.due_replica_sets(10, |_| true), vec![]);
     caught_up(&mut image, 4);
     settled(&mut image);
+    let back = image.plan_replicas(PARTITION, &nodes(&[1, 2, 3]));
+    assert_eq!(back, Err(PlanError::Unreachable { node }));
     let planned = image.plan_removal(node).expect("it holds nothing");
     image.apply(&planned).expect("planned");
     assert_eq!(image.node(node), None);
