@@ -92,75 +92,80 @@ fn alter(wire: &mut Wire, index: i32, replicas: Option<&[i32]>) -> Told {
     outcome
 }
 
-/// The partitions of `orders` that change: index, replicas, adding, removing.
-fn under_way(wire: &mut Wire) -> Vec<(i32, Vec<i32>, Vec<i32>, Vec<i32>)> {
+/// A partition that changes: index, replicas, adding, removing.
+type Changing = (i32, Vec<i32>, Vec<i32>, Vec<i32>);
+
+fn list(wire: &mut Wire, topics: Option<Vec<ListPartitionReassignmentsTopics>>) -> Vec<Changing> {
+    let request = ListPartitionReassignmentsRequest {
+        timeout_ms: 1_000,
+        topics,
+    };
+    let answer = wire.call(0, &request);
+    assert_eq!(told(answer.error_code, answer.error_message), done());
+    assert!(answer.topics.iter().all(|topic| topic.name == "orders"));
+    let partitions = answer.topics.into_iter().flat_map(|topic| topic.partitions);
+    let changing = partitions.map(|one| {
+        let (adding, removing) = (one.adding_replicas, one.removing_replicas);
+        (one.partition_index, one.replicas, adding, removing)
+    });
+    changing.collect()
+}
+
+/// The partitions of `orders` that change: those that are told of all, and of named ones.
+fn under_way(wire: &mut Wire) -> Vec<Changing> {
     let named = |name: &str, indexes: &[i32]| ListPartitionReassignmentsTopics {
         name: name.into(),
         partition_indexes: indexes.to_vec(),
     };
-    let mut list = |topics| {
-        let request = ListPartitionReassignmentsRequest {
-            timeout_ms: 1_000,
-            topics,
-        };
-        let answer = wire.call(0, &request);
-        assert_eq!(told(answer.error_code, answer.error_message), done());
-        answer.topics
-    };
-    let of_all = list(None);
+    assert_eq!(
+        list(wire, Some(vec![named("orders", &[])])),
+        [],
+        "of no partition"
+    );
     // Others are left out, and whatever is named twice is there once.
-    let of_named = list(Some(vec![
+    let all = vec![
         named("nothing", &[0]),
         named("orders", &[7, 1, 0, -1, 0]),
         named("orders", &[0]),
-    ]));
-    let nothing: Vec<i32> = Vec::new();
-    assert_eq!(
-        list(Some(vec![named("orders", &nothing)])).len(),
-        0,
-        "of no partition"
-    );
-    if of_all != of_named {
-        // It was done meanwhile.
-        return under_way(wire);
-    }
-    assert!(of_all.iter().all(|topic| topic.name == "orders"));
-    let partitions = of_all.into_iter().flat_map(|topic| topic.partitions);
-    partitions
-        .map(|one| {
-            (
-                one.partition_index,
-                one.replicas,
-                one.adding_replicas,
-                one.removing_replicas,
-            )
-        })
-        .collect()
+    ];
+    let mut of_all = Vec::new();
+    // Something may be done between the two.
+    eventually("both tell the same", || {
+        of_all = list(wire, None);
+        of_all == list(wire, Some(all.clone()))
+    });
+    of_all
 }
 
 /// The replicas of a topic's partitions, and those that are in sync, by index: as Metadata tells them, and so does DescribeTopicPartitions.
 fn replicas(wire: &mut Wire, topic: &str) -> Vec<(Vec<i32>, Vec<i32>)> {
+    let mut in_metadata = Vec::new();
+    eventually("both tell the same", || {
+        in_metadata = replicas_in_metadata(wire, topic);
+        in_metadata == replicas_described(wire, topic)
+    });
+    in_metadata
+}
+
+fn replicas_in_metadata(wire: &mut Wire, topic: &str) -> Vec<(Vec<i32>, Vec<i32>)> {
     let topics = metadata(wire).topics.into_iter();
     let found = topics.filter(|found| found.name.as_deref() == Some(topic));
     let mut partitions: Vec<_> = found.flat_map(|topic| topic.partitions).collect();
     partitions.sort_by_key(|partition| partition.partition_index);
-    let in_metadata: Vec<_> = partitions
-        .into_iter()
-        .map(|partition| (partition.replica_nodes, partition.isr_nodes))
-        .collect();
-    let described = wire.call(0, &DescribeTopicPartitionsRequest::default()).topics;
-    let found = described
-        .into_iter()
-        .filter(|found| found.name.as_deref() == Some(topic));
-    let described: Vec<_> = found
-        .flat_map(|topic| topic.partitions)
-        .map(|partition| (partition.replica_nodes, partition.isr_nodes))
-        .collect();
-    match described == in_metadata {
-        true => described,
-        // It was done meanwhile.
-        false => replicas(wire, topic),
-    }
+    let told = partitions.into_iter();
+    told.map(|partition| (partition.replica_nodes, partition.isr_nodes))
+        .collect()
+}
+
+fn replicas_described(wire: &mut Wire, topic: &str) -> Vec<(Vec<i32>, Vec<i32>)> {
+    let topics = wire
+        .call(0, &DescribeTopicPartitionsRequest::default())
+        .topics
+        .into_iter();
+    let found = topics.filter(|found| found.name.as_deref() == Some(topic));
+    let told = found.flat_map(|topic| topic.partitions);
+    told.map(|partition| (partition.replica_nodes, partition.isr_nodes))
+        .collect()
 }
 
 /// Waits until a partition of `orders` has these replicas, and nothing is told to change.
@@ -241,10 +246,11 @@ fn a_reassignment_to_a_node_that_is_away_is_called_off() {
         assert_eq!(replicas(&mut wire, "orders"), [filling.clone(), filling]);
         let fixed = AlterPartitionReassignmentsRequest {
             allow_replication_factor_change: false,
-            ..alter_request("orders", 1, Some(&[2]))
+            ..alter_request("orders", 0, Some(&[2, 1]))
         };
         let refused = send(&mut wire, 1, &fixed);
-        let sentence = "The replication factor is changed from 2 to 1";
+        // It counts those that are to be.
+        let sentence = "The replication factor is changed from 1 to 2";
         assert_eq!(
             refused,
             (ErrorCode::InvalidReplicationFactor, sentence.to_owned())
