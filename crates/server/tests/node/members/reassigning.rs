@@ -33,6 +33,9 @@ fn done() -> Told {
     (ErrorCode::None, String::new())
 }
 
+/// The replicas that a partition is to have; `None` leaves it as it is.
+type Wanted<'a> = Option<&'a [i32]>;
+
 /// A topic whose partitions have these replicas.
 fn placed(name: &str, sets: &[&[i32]]) -> CreatableTopic {
     let assignment = |(partition_index, brokers): (i32, &&[i32])| CreatableReplicaAssignment {
@@ -57,7 +60,7 @@ fn create(wire: &mut Wire, topic: CreatableTopic) -> Told {
     told(made.error_code, made.error_message)
 }
 
-fn alter_request(topic: &str, index: i32, replicas: Option<&[i32]>) -> AlterPartitionReassignmentsRequest {
+fn alter_request(topic: &str, index: i32, replicas: Wanted) -> AlterPartitionReassignmentsRequest {
     AlterPartitionReassignmentsRequest {
         timeout_ms: 10_000,
         topics: vec![ReassignableTopic {
@@ -81,8 +84,8 @@ fn send(wire: &mut Wire, version: i16, request: &AlterPartitionReassignmentsRequ
     told(partition.error_code, partition.error_message.as_ref())
 }
 
-/// Gives a partition of `orders` other replicas; `None` leaves it as it is. A change that has to be settled first is waited for, as clients do.
-fn alter(wire: &mut Wire, index: i32, replicas: Option<&[i32]>) -> Told {
+/// Gives a partition of `orders` other replicas. A change that has to be settled first is waited for, as clients do.
+fn alter(wire: &mut Wire, index: i32, replicas: Wanted) -> Told {
     let request = alter_request("orders", index, replicas);
     let mut outcome = done();
     eventually("it is not in the way of another change", || {
@@ -296,7 +299,7 @@ fn reassignments_that_cannot_be_are_told() {
     assert_eq!(create(&mut wire, compacted), done());
     let unknown = ErrorCode::UnknownTopicOrPartition;
     let invalid = ErrorCode::InvalidReplicaAssignment;
-    let cases: [(&str, i32, Option<&[i32]>, ErrorCode, &str); 12] = [
+    let cases: [(&str, i32, Wanted, ErrorCode, &str); 12] = [
         (
             "nothing",
             0,
