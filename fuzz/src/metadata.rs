@@ -121,6 +121,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
             partition_count: 3,
             replica_count: 2,
             config: Vec::new(),
+            chosen: None,
         };
         let planned = metadata
             .plan_topic(&topic, &mut Plans::default())

@@ -272,6 +272,7 @@ fn plan_topic(
         partition_count: 1,
         replica_count: 1,
         config,
+        chosen: None,
     };
     let planned = metadata.plan_topic(&wanted, &mut Plans::default());
     let command = planned.map_err(|error| cannot_be_called(name, error))?;
