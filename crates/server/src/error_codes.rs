@@ -232,6 +232,7 @@ pub(crate) fn stopping_code() -> ErrorCode {
 mod tests {
     use super::*;
     use crate::mailbox::Stopping;
+    use record::{Epoch, PartitionId, TopicId};
     use shard::DiskShortage;
 
     #[test]
@@ -263,5 +264,23 @@ mod tests {
         }
         let used_up = ChangeError::Plan(PlanError::ProducerIdsExhausted);
         assert_eq!(producer_id_code(&used_up), ErrorCode::UnknownServerError);
+    }
+
+    #[test]
+    fn who_is_in_the_way_of_another_change_is_told_to_try_again() {
+        let partition = PartitionId {
+            topic: TopicId([1; 16]),
+            index: 0,
+        };
+        let outrun = ApplyError::EpochNotNext {
+            current: Epoch(2),
+            got: Epoch(2),
+        };
+        for error in [ApplyError::ReplicasUnsettled { partition }, outrun] {
+            let code = change_code(&ChangeError::Plan(error.into()));
+            assert!(code.is_retriable(), "{code:?}");
+        }
+        let unchanged = PlanError::from(ApplyError::ReplicasUnchanged { partition });
+        assert_eq!(change_code(&ChangeError::Plan(unchanged)), ErrorCode::None);
     }
 }
