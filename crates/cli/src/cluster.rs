@@ -48,7 +48,7 @@ running or gone; of what only it holds, it must be running.")]
     #[command(after_help = "Example:
   ropewalk cluster undrain 3
 
-What it has given up does not come back by itself: new topics may be put
+Its partitions do not come back by themselves: new topics may be put
 on it, and topics that get more replicas.")]
     Undrain(OneNode),
     /// Have a node that is stopped, and holds nothing, be none of the cluster's any more

@@ -92,7 +92,7 @@ pub(crate) struct Controller {
     growth: Cell<Growth>,
     /// The other nodes.
     pub(crate) presence: Presence,
-    /// What is known of disks.
+    /// How much of each disk was durable.
     witnesses: Witnesses,
 }
 

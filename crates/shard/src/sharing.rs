@@ -1,7 +1,7 @@
 //! Partitions whose replicas change: one that was held here alone comes to be held by other nodes too, and one that this node has given up
 //! comes back.
 //!
-//! What was held alone goes on with its log, and whoever waits for a batch goes on waiting: the epoch that begins next commits it. What
+//! A partition that was held alone goes on with its log, and its producers go on waiting: the epoch that begins next commits their batches. One that
 //! comes back must be another partition to the store than the one that was given up: it waits until nothing on the disk tells of that.
 
 use std::cell::{Cell, RefCell};
@@ -124,7 +124,7 @@ impl Shard {
         let next_offset = leader.next_offset();
         let bytes = match covered < next_offset {
             false => Vec::new(),
-            // What is not committed is not flushed, and in memory.
+            // Batches that are not committed are not flushed, and in memory.
             true => match self.store.borrow_mut().read(id, covered, next_offset, usize::MAX) {
                 Ok(Read::Ready(bytes)) => bytes,
                 _ => panic!("batches stay in memory until they are flushed"),
@@ -174,7 +174,7 @@ impl Shard {
     fn open_if_forgotten(self: &Rc<Self>, id: PartitionId) {
         if !self.store.borrow().may_begin(id) {
             if self.store.borrow_mut().hasten_forgetting(id) {
-                // What stands before the deletion is laid out, so that no start reads it back.
+                // All that stands before the deletion is laid out, so that no start reads it back.
                 self.layout.want_all();
             }
             return self.background.notify_one();

@@ -354,7 +354,7 @@ impl Metadata {
         if let Some(node) = replicas.iter().filter(is_new).find(is_closed) {
             return Err(PlanError::Unreachable { node: *node });
         }
-        // What has one replica and is not shared can be compacted.
+        // A compacted log has gaps, and cannot be sent.
         let topic = self.check_topic(partition.topic)?;
         if topic.settings.compaction.is_some() && !is_internal(&topic.name) {
             return Err(PlanError::CompactedMove);

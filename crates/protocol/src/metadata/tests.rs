@@ -154,7 +154,7 @@ fn replicas_are_where_a_client_has_chosen_them() {
         .expect("valid");
     image.apply(&wider).expect("planned");
     assert_eq!(sets_of(&image, 1)[3..], more);
-    // What was chosen for the fourth and fifth is not good for others.
+    // Replicas that were chosen for the fourth and fifth are not good for others.
     let again = image.plan_chosen_partitions(topic_id(1), 5, &more, plans);
     assert!(matches!(again, Err(PlanError::PartitionCount { min: 6, .. })));
     let others = image.plan_chosen_partitions(topic_id(1), 6, &more, plans);

@@ -99,8 +99,8 @@ fn changing(metadata: &Metadata, topic: &str, index: i32) -> Option<PartitionId>
     topic.is_changing(index).then_some(id)
 }
 
-/// Tells of a partition to which nodes are added, as Kafka does: the replicas that are to be, and behind them those that go. What is in
-/// force already, and has to be settled alone, is done for clients.
+/// Tells of a partition to which nodes are added, as Kafka does: the replicas that are to be, and behind them those that go. A change that is in
+/// force already, and has to be settled only, is done for clients.
 fn told(index: i32, state: &PartitionState) -> Option<OngoingPartitionReassignment> {
     let target = state.target.as_ref()?;
     let leaving = state.replicas.iter().filter(|node| !target.contains(node));

@@ -1,8 +1,8 @@
 //! On the member that leads the metadata group: has drained nodes give up what they hold, and internal topics have as many replicas as there are
 //! nodes for, and leaders whose disks are in doubt give their place to others.
 //!
-//! What is due follows from the metadata alone, so whoever leads next goes on with it. Little of it is under way at a time: what is sent to nodes
-//! that join must not take the links from what clients wait for.
+//! The changes that are due follow from the metadata alone, so the next leader goes on with them. Few are under way at a time: batches for nodes that join
+//! must not take the links from those that clients wait for.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -61,7 +61,7 @@ impl Core {
         let plan = |metadata: &Metadata,
                     (id, before, leader): (PartitionId, NodeId, NodeId),
                     _: &mut Plans| { metadata.plan_succession(id, before, leader) };
-        // What could not be changed is due again.
+        // Partitions that could not be changed are due again.
         let made = self
             .change_all(None, None, doubtful, plan)
             .await

@@ -1,6 +1,6 @@
 //! Has other nodes bear witness of this one's disk, and bears witness of theirs.
 //!
-//! A disk that was replaced by an earlier copy of itself looks sound. What its node has acknowledged since would be missed when the others count on it: so
+//! A disk that was replaced by an earlier copy of itself looks sound. Others count on the acknowledgements that its node has given since, and it has lost them: so
 //! they remember how much of its journals was durable, and tell a node that starts before it can come to serve (docs/protocols/peers.md). A node that
 //! has less now is in doubt: it counts for nothing until the leaders of its partitions have seen that it holds everything again.
 
@@ -36,11 +36,11 @@ type Heard = (u64, Vec<u64>);
 pub(crate) struct Witnesses {
     /// Of each directory of another node the latest start that told something, and what.
     heard: RefCell<BTreeMap<(NodeId, DirectoryId), Heard>>,
-    /// What others have heard of this node's directory.
+    /// The frames that others have heard of for this node's directory.
     told: RefCell<Vec<u64>>,
-    /// What this start has found on the disk; empty before it has looked.
+    /// The frames that this start has found on the disk; none before it has looked.
     found: RefCell<Vec<u64>>,
-    /// What others are told now; nothing before the node serves.
+    /// The frames that others are told now; none before the node serves.
     durable: RefCell<Vec<u64>>,
     is_doubted: Cell<bool>,
 }

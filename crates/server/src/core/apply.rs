@@ -259,7 +259,7 @@ impl Core {
         self.assign(id, assignment);
     }
 
-    /// Tells the replica of a partition which members are in doubt now, and which are not. What it knows already changes nothing.
+    /// Tells the replica of a partition which members are in doubt now, and which are not. A replica that knows it already does nothing.
     fn tell_doubts(&self, id: PartitionId) {
         let Some(shard) = self.shards.get(&self.facts.shard_of(id)) else {
             return;

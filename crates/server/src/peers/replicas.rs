@@ -121,7 +121,7 @@ impl Core {
             return Vec::new();
         };
         let is_open = |(_, report): &(PartitionId, Report), made: &Result<(), ChangeError>| {
-            // Who could lead in this node's place is looked at again and again.
+            // The shard looks again and again for replicas that could lead in this node's place.
             let is_once = !matches!(report, Report::Preferred { .. });
             is_once && made.as_ref().is_err_and(may_be_true_yet)
         };

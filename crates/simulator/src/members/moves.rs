@@ -17,7 +17,7 @@ use crate::client::Client;
 
 /// Replicas that each partition has in the end, if there are so many nodes.
 const REPLICAS: usize = 3;
-/// What was changed is settled so long after nothing is moved any more.
+/// Every change is settled so long after nothing is moved any more.
 const SETTLED: Duration = Duration::from_secs(5);
 
 /// Has some of a topic's partitions get other replicas, by way of a node.

@@ -160,7 +160,7 @@ fn run_3_a_second_change_waits_until_the_first_is_settled_and_nobody_gives_up_be
     // A later epoch has to meet both, too.
     image.apply(&start(2, 2)).expect("it starts again");
     assert_eq!(assigned(&image), (3, 2, vec![2, 3, 4], vec![], both));
-    // What an earlier epoch has settled says nothing of it.
+    // The report of an earlier epoch says nothing of it.
     let late = image.plan_settled(PARTITION, Epoch(2));
     let passed = ApplyError::EpochPassed {
         current: Epoch(3),
@@ -366,7 +366,7 @@ fn a_disk_in_doubt_counts_again_when_its_present_start_has_caught_up() {
     let doubtful = |image: &Metadata, away: i32| image.leaders_in_doubt(|node| node.0 != away);
     assert_eq!(doubtful(&image, 4), vec![(PARTITION, NodeId(1), NodeId(2))]);
     assert_eq!(doubtful(&image, 2), vec![(PARTITION, NodeId(1), NodeId(3))]);
-    // Who joins is filled again; who is the only replica has all there is.
+    // A node that joins is filled again; the only replica has all there is.
     let mut image = cluster(1);
     set(&mut image, &[1, 2, 3]);
     caught_up(&mut image, 2);

@@ -135,7 +135,7 @@ pub(in super::super) fn undrain_node() -> Value {
     json!({
         "operationId": "undrainNode",
         "summary": "Let a node hold something again",
-        "description": "What it has given up does not come back by itself.",
+        "description": "Partitions that it has given up do not come back by themselves.",
         "responses": answers("200", "It may hold something. This is the cluster then.", "Cluster", OF_NODE_CHANGE),
     })
 }

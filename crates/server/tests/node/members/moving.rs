@@ -176,7 +176,7 @@ fn a_node_is_drained_removed_and_missed_by_nobody() {
     }
 }
 
-/// What a node has given up is gone from it; it is filled anew when it is a replica again.
+/// A partition that a node has given up is gone from it, and is filled anew when the node is a replica again.
 #[test]
 fn a_replica_that_was_given_up_comes_back() {
     let (founder, peers) = founder();
