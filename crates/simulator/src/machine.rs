@@ -265,6 +265,7 @@ impl Machine {
         let is_restored = |path: &&PathBuf| parts.iter().any(|part| path.starts_with(part));
         for path in self.disk.paths().iter().filter(is_restored) {
             self.disk.remove(path)?;
+            self.disk.sync_directory(path.parent().expect("it is in one"))?;
         }
         for path in copy.paths().iter().filter(is_restored) {
             let bytes = copy.file_bytes(path).expect("it is listed");
@@ -272,8 +273,6 @@ impl Machine {
             let _ = self.disk.create_directory(path.parent().expect("it is in one"));
             self.disk.replace(path, &bytes)?;
         }
-        self.disk = self.disk.crash(self.random.next_u64());
-        self.disk.count_reads(true);
         Ok(())
     }
 
