@@ -12,7 +12,7 @@ use protocol::metadata::{Metadata, Plans, ReplicaSet};
 use record::PartitionId;
 use tokio::time::sleep;
 
-use super::MetadataLog;
+use super::{Changed, MetadataLog};
 use crate::core::Core;
 
 /// Between two looks.
@@ -46,9 +46,16 @@ async fn place(core: &Rc<Core>) {
             metadata.plan_replicas(id, &replicas)
         };
         let made = core.change_all(None, None, due, plan).await.unwrap_or_default();
-        for refused in made.iter().filter_map(|made| made.as_ref().err()) {
-            tracing::warn!(%refused, "replicas that are due could not be changed; it is tried again");
-        }
+        tell_refused(&made);
+    }
+}
+
+/// Tells why changes were not made, if some were not: the first of the reasons.
+fn tell_refused(made: &[Changed]) {
+    let mut refused = made.iter().filter_map(|made| made.as_ref().err());
+    if let Some(first) = refused.next() {
+        let others = refused.count();
+        tracing::warn!(%first, others, "changes of replicas that are due could not be made; they are tried again");
     }
 }
 
@@ -66,6 +73,7 @@ impl Core {
             .change_all(None, None, doubtful, plan)
             .await
             .unwrap_or_default();
+        tell_refused(&made);
         let made = made.iter().filter(|made| made.is_ok()).count();
         tracing::warn!(
             partitions = made,

@@ -74,18 +74,25 @@ async fn alter(shared: &Shared, node: usize, topic: &str, wanted: Vec<(i32, Vec<
     Ok(is_taken)
 }
 
-/// Waits until every partition of these topics has three replicas, and nothing is left to be done.
+/// Waits until every partition of these topics has three replicas, none of them in doubt, and nothing is left to be done.
 pub(super) async fn settle(shared: &Shared, topics: &[String]) {
     let all = REPLICAS.min(shared.nodes.len());
+    let mut was_done = false;
     loop {
         match fill_up(shared, topics, all).await {
-            Ok(None) => break,
+            // A node that was away may have answered before it had heard of what is to be done.
+            Ok(None) if was_done => break,
+            Ok(None) => {
+                was_done = true;
+                sleep(SETTLED).await;
+                continue;
+            }
             Ok(Some(left)) => *shared.awaited.borrow_mut() = format!("{left} does not get {all} replicas"),
             Err(error) => *shared.awaited.borrow_mut() = format!("nobody tells of replicas: {error}"),
         }
+        was_done = false;
         sleep(REST).await;
     }
-    sleep(SETTLED).await;
 }
 
 /// Has partitions with fewer replicas get as many. Returns one that is not done.
@@ -98,16 +105,25 @@ async fn fill_up(shared: &Shared, topics: &[String], all: usize) -> io::Result<O
         if !topics.contains(&topic) {
             continue;
         }
+        if let Some(doubted) = sets.iter().find(|held| held.certain < held.replicas.len()) {
+            left = Some(format!("{topic}-{}, of which some are in doubt,", doubted.index));
+        }
         let short = sets
             .into_iter()
-            .filter(|(index, set)| set.len() < all && !moving.contains_key(&(topic.clone(), *index)));
+            .filter(|held| held.replicas.len() < all && !moving.contains_key(&(topic.clone(), held.index)));
         let wanted: Vec<(i32, Vec<i32>)> = short
-            .map(|(index, mut set)| {
-                let missing = (1..).take(shared.nodes.len());
-                let missing: Vec<i32> = missing.filter(|node| !set.contains(node)).collect();
-                set.extend(missing.into_iter().take(all - set.len()));
-                (index, set)
-            })
+            .map(
+                |Held {
+                     index,
+                     replicas: mut set,
+                     ..
+                 }| {
+                    let missing = (1..).take(shared.nodes.len());
+                    let missing: Vec<i32> = missing.filter(|node| !set.contains(node)).collect();
+                    set.extend(missing.into_iter().take(all - set.len()));
+                    (index, set)
+                },
+            )
             .collect();
         if let Some((index, _)) = wanted.first() {
             left = Some(format!("{topic}-{index}"));
@@ -131,8 +147,15 @@ async fn moving(shared: &Shared) -> io::Result<BTreeMap<(String, i32), Vec<i32>>
     Ok(each.collect())
 }
 
+/// The replicas of a partition, and how many of them are not in doubt.
+struct Held {
+    index: i32,
+    replicas: Vec<i32>,
+    certain: usize,
+}
+
 /// The replicas of all topics' partitions, as the first node knows them.
-async fn replicas(shared: &Shared) -> io::Result<BTreeMap<String, Vec<(i32, Vec<i32>)>>> {
+async fn replicas(shared: &Shared) -> io::Result<BTreeMap<String, Vec<Held>>> {
     let mut client = Client::connect(&shared.net, shared.nodes[0]).await?;
     let all = MetadataRequest {
         topics: None,
@@ -141,7 +164,11 @@ async fn replicas(shared: &Shared) -> io::Result<BTreeMap<String, Vec<(i32, Vec<
     let answer = client.call(&all).await?;
     let of_topic = |topic: kafka_wire::metadata::MetadataResponseTopic| {
         let sets = topic.partitions.into_iter();
-        let sets = sets.map(|partition| (partition.partition_index, partition.replica_nodes));
+        let sets = sets.map(|partition| Held {
+            index: partition.partition_index,
+            certain: partition.isr_nodes.len(),
+            replicas: partition.replica_nodes,
+        });
         (topic.name.unwrap_or_default().to_string(), sets.collect())
     };
     Ok(answer.topics.into_iter().map(of_topic).collect())
