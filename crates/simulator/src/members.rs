@@ -42,6 +42,10 @@ const PEER_PORT: u16 = 9192;
 const MAKERS: u64 = 3;
 const PARTITIONS: i32 = 5;
 const REST: Duration = Duration::from_millis(50);
+/// Clients write for so long while a node is away.
+const WRITTEN: Duration = Duration::from_secs(2);
+/// All acknowledgements are heard of after so long: clients wait for them no longer.
+const HEARD: Duration = Duration::from_secs(6);
 /// The longest that all nodes may take to agree once nothing fails any more.
 const PEACE: Duration = Duration::from_secs(120);
 
@@ -315,6 +319,18 @@ impl Cluster {
             let awaited = shared.awaited.borrow().clone();
             return shared.violate(format!("replicas are not filled: {awaited}"));
         }
+        // With one node away, the restored one has acknowledged records that one other node holds: and that goes before it could give them back.
+        let others: Vec<usize> = (0..self.machines.len()).filter(|other| *other != node).collect();
+        let (away, holder) = match self.random.below(2) {
+            0 => (others[0], others[1]),
+            _ => (others[1], others[0]),
+        };
+        self.machines[away].kill(&mut self.engine);
+        shared.rests.set(false);
+        self.engine.run_until(Instant::now() + WRITTEN).await;
+        shared.rests.set(true);
+        // They are heard of meanwhile.
+        self.engine.run_until(Instant::now() + HEARD).await;
         if let Err(error) = self.machines[node].restore(&mut self.engine) {
             return shared.violate(format!("a copy cannot be restored: {error}"));
         }
@@ -322,7 +338,16 @@ impl Cluster {
             .note(format_args!("journals restored from a copy: node {node}"));
         *self.faults.entry("journals restored from a copy").or_default() += 1;
         self.start(shared, node);
+        let machine = &self.machines[node];
+        let serves = || machine.started() != Started::Opening;
+        self.engine.run(Instant::now() + PEACE, serves).await;
+        if self.machines.len() == 3 {
+            self.machines[holder].kill(&mut self.engine);
+        }
+        self.start(shared, away);
         shared.rests.set(false);
+        self.engine.run_until(Instant::now() + WRITTEN).await;
+        self.start(shared, holder);
     }
 
     /// Has all nodes serve, with all connections.
