@@ -16,6 +16,7 @@ mod group_log;
 mod image;
 mod log;
 mod memory;
+mod placement;
 mod plan;
 mod reassignment;
 #[cfg(test)]

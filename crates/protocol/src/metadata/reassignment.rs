@@ -11,10 +11,9 @@
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use record::{Epoch, PartitionId, TopicId};
+use record::{Epoch, PartitionId};
 
 use super::command::{Command, ReplicaSet};
 use super::memory::partitions_bytes;
@@ -260,23 +259,6 @@ impl Metadata {
         }
     }
 
-    /// The partitions whose leaders' disks are in doubt, each with its leader and the first replica that could lead in its place.
-    #[must_use]
-    pub fn leaders_in_doubt(&self, is_here: impl Fn(NodeId) -> bool) -> Vec<(PartitionId, NodeId, NodeId)> {
-        let mut doubtful = Vec::new();
-        for topic in self.topics.values() {
-            for (index, found) in (0..).zip(&topic.partitions) {
-                if found.uncertain.contains(&found.leader) {
-                    let able = |node: &&NodeId| is_here(**node) && !found.uncertain.contains(node);
-                    let next = found.replicas.iter().find(able);
-                    let topic = topic.id;
-                    doubtful.extend(next.map(|next| (PartitionId { topic, index }, found.leader, *next)));
-                }
-            }
-        }
-        doubtful
-    }
-
     pub(super) fn check_partition(&self, partition: PartitionId) -> Result<&Partition, ApplyError> {
         let found = self.find_partition(partition);
         found.ok_or(ApplyError::UnknownPartition { partition })
@@ -382,136 +364,6 @@ impl Metadata {
         }
     }
 
-    /// The replicas that the partitions of a topic are to have if there are to be `count` of each, of those that differ: more go to the nodes that
-    /// hold the fewest, fewer go from the end of each set, and the leader stays.
-    ///
-    /// # Errors
-    /// See [`PlanError`].
-    pub fn replica_sets_of(
-        &self,
-        id: TopicId,
-        count: i32,
-    ) -> Result<Vec<(PartitionId, ReplicaSet)>, PlanError> {
-        let topic = self.check_topic(id)?;
-        let nodes: Vec<NodeId> = self.open_nodes().collect();
-        let wanted = usize::try_from(count).unwrap_or(0);
-        if wanted == 0 || wanted > self.nodes.len() {
-            return Err(PlanError::ReplicaCount {
-                got: count,
-                nodes: self.nodes.len(),
-            });
-        }
-        let mut loads = self.loads();
-        let mut sets = Vec::new();
-        for (index, found) in (0..).zip(&topic.partitions) {
-            let mut set: Vec<NodeId> = found.wanted().to_vec();
-            while set.len() > wanted {
-                let last = set.iter().rposition(|node| *node != found.leader);
-                set.remove(last.expect("a set of two has one that does not lead"));
-            }
-            while set.len() < wanted {
-                let free = nodes.iter().filter(|node| !set.contains(node));
-                let Some(next) = free.min_by_key(|node| (loads.get(node), **node)) else {
-                    return Err(PlanError::UnreachableNodes {
-                        got: count,
-                        reachable: nodes.len(),
-                    });
-                };
-                set.push(*next);
-                loads.add(*next);
-            }
-            if set[..] != found.wanted()[..] {
-                sets.push((PartitionId { topic: id, index }, set.into()));
-            }
-        }
-        Ok(sets)
-    }
-
-    /// The next changes by which drained nodes get rid of what they hold, and internal topics get as many replicas as others have, so that at most
-    /// so many are under way. `is_here` says which nodes can give something and take it over.
-    #[must_use]
-    pub fn due_replica_sets(
-        &self,
-        most: usize,
-        is_here: impl Fn(NodeId) -> bool,
-    ) -> Vec<(PartitionId, ReplicaSet)> {
-        let nodes: Vec<NodeId> = self.open_nodes().filter(|node| is_here(*node)).collect();
-        let enough = nodes.len().min(super::DEFAULT_REPLICAS);
-        let is_drained = |node: &NodeId| self.nodes.get(node).is_some_and(|node| node.drain.is_some());
-        let has_drained = self.nodes.keys().any(is_drained);
-        let (mut due, mut under_way) = (Vec::new(), 0);
-        for topic in self.topics.values() {
-            let is_internal = is_internal(&topic.name);
-            let is_compacted = topic.settings.compaction.is_some();
-            if !is_internal && (is_compacted || !has_drained) {
-                continue;
-            }
-            let enough = if is_internal { enough } else { 1 };
-            for (index, found) in (0..).zip(&topic.partitions) {
-                let is_short = found.replicas.len() < enough;
-                if found.reassignment.is_some() {
-                    under_way += 1;
-                } else if is_here(found.leader) && (is_short || found.replicas.iter().any(is_drained)) {
-                    let topic = topic.id;
-                    due.push((PartitionId { topic, index }, found, enough));
-                }
-            }
-        }
-        due.truncate(most.saturating_sub(under_way));
-        if due.is_empty() {
-            return Vec::new();
-        }
-        let mut loads = self.loads();
-        let sets = due.into_iter().map(|(partition, found, enough)| {
-            let set = self.due_set(found, enough, &nodes, &mut loads);
-            (partition, found, set)
-        });
-        let changed = sets.filter(|(_, found, set)| set[..] != found.replicas[..]);
-        changed
-            .map(|(partition, _, set)| (partition, set.into()))
-            .collect()
-    }
-
-    fn due_set(&self, found: &Partition, enough: usize, nodes: &[NodeId], loads: &mut Loads) -> Vec<NodeId> {
-        let mut set = found.replicas.to_vec();
-        let least = |set: &[NodeId], loads: &Loads| {
-            let free = nodes.iter().filter(|node| !set.contains(node));
-            free.min_by_key(|node| (loads.get(node), **node)).copied()
-        };
-        for place in 0..set.len() {
-            let Some(drain) = self.nodes.get(&set[place]).and_then(|node| node.drain.as_ref()) else {
-                continue;
-            };
-            let chosen = drain.to;
-            let chosen = chosen.filter(|node| nodes.contains(node) && !set.contains(node));
-            if let Some(next) = chosen.or_else(|| least(&set, loads)) {
-                loads.add(next);
-                set[place] = next;
-            }
-        }
-        while set.len() < enough
-            && let Some(next) = least(&set, loads)
-        {
-            loads.add(next);
-            set.push(next);
-        }
-        set
-    }
-
-    /// The nodes that replicas may be put on: others reach them, and they are not drained.
-    pub(super) fn open_nodes(&self) -> impl Iterator<Item = NodeId> + '_ {
-        self.reachable_nodes()
-            .filter(|node| self.nodes[node].drain.is_none())
-    }
-
-    fn loads(&self) -> Loads {
-        let mut loads = Loads::default();
-        for found in self.topics.values().flat_map(|topic| &topic.partitions) {
-            found.wanted().iter().for_each(|node| loads.add(*node));
-        }
-        loads
-    }
-
     /// Plans that a replica counts as filled, or that the replica set before counts no more: reports of the leader of an epoch.
     ///
     /// # Errors
@@ -566,19 +418,5 @@ impl Metadata {
     /// See [`PlanError`].
     pub fn plan_removal(&self, node: NodeId) -> Result<Command, PlanError> {
         self.checked(Command::RemoveNode { node })
-    }
-}
-
-/// The replicas that each node has, or is to have.
-#[derive(Debug, Default)]
-struct Loads(BTreeMap<NodeId, usize>);
-
-impl Loads {
-    fn get(&self, node: &NodeId) -> usize {
-        self.0.get(node).copied().unwrap_or(0)
-    }
-
-    fn add(&mut self, node: NodeId) {
-        *self.0.entry(node).or_default() += 1;
     }
 }

@@ -1,5 +1,5 @@
 //! On the member that leads the metadata group: has drained nodes give up what they hold, and internal topics have as many replicas as there are
-//! nodes for, and leaders whose disks are in doubt give their place to others.
+//! nodes for.
 //!
 //! The changes that are due follow from the metadata alone, so the next leader goes on with them. Few are under way at a time: batches for nodes that join
 //! must not take the links from those that clients wait for.
@@ -7,7 +7,6 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use protocol::leader::NodeId;
 use protocol::metadata::{Metadata, Plans, ReplicaSet};
 use record::PartitionId;
 use tokio::time::sleep;
@@ -36,7 +35,6 @@ async fn place(core: &Rc<Core>) {
         if !group.is_some_and(|group| group.status().is_leader) {
             continue;
         }
-        core.replace_leaders_in_doubt().await;
         let due = core
             .with_metadata(|metadata| metadata.due_replica_sets(UNDER_WAY_MAX, |node| core.is_here(node)));
         if due.is_empty() {
@@ -56,28 +54,5 @@ fn tell_refused(made: &[Changed]) {
     if let Some(first) = refused.next() {
         let others = refused.count();
         tracing::warn!(%first, others, "changes of replicas that are due could not be made; they are tried again");
-    }
-}
-
-impl Core {
-    async fn replace_leaders_in_doubt(self: &Rc<Core>) {
-        let doubtful = self.with_metadata(|metadata| metadata.leaders_in_doubt(|node| self.is_here(node)));
-        if doubtful.is_empty() {
-            return;
-        }
-        let plan = |metadata: &Metadata,
-                    (id, before, leader): (PartitionId, NodeId, NodeId),
-                    _: &mut Plans| { metadata.plan_succession(id, before, leader) };
-        // Partitions that could not be changed are due again.
-        let made = self
-            .change_all(None, None, doubtful, plan)
-            .await
-            .unwrap_or_default();
-        tell_refused(&made);
-        let made = made.iter().filter(|made| made.is_ok()).count();
-        tracing::warn!(
-            partitions = made,
-            "leaders whose disks are in doubt have given their place to others"
-        );
     }
 }

@@ -28,7 +28,7 @@ const PATIENCE: Duration = Duration::from_millis(200);
 const TURN: Duration = Duration::from_millis(50);
 /// After this node's own start others need a while to find it, or it them.
 const PATIENCE_AT_START: Duration = Duration::from_secs(3);
-/// While a node is away, its partitions are looked at again after so long: another replica may be there by then.
+/// Partitions are looked at again after so long: another replica may be there by then, or a disk may be in doubt.
 const AGAIN: Duration = Duration::from_secs(1);
 /// Topics that are looked through before others have their turn; they may have many partitions.
 const TOPICS_IN_ONE_TURN: usize = 100;
@@ -90,7 +90,7 @@ async fn watch(core: &Rc<Core>) {
         };
         let is_time = away != known || looked.elapsed() >= AGAIN;
         known = away;
-        if !known.is_empty() && is_time {
+        if leads && is_time {
             looked = Instant::now();
             if !core.replace_leaders_of(&known).await {
                 // The image may have been behind: it is planned again, soon.
@@ -201,17 +201,17 @@ impl Core {
             None => tracing::warn!(
                 away,
                 partitions,
-                "nodes are away: their partitions have other leaders now"
+                "partitions of nodes that are away, or whose disks are in doubt, have other leaders now"
             ),
             Some(error) => {
-                tracing::warn!(away, partitions, failed = count, %error, "nodes are away, and some partitions could not be given to others");
+                tracing::warn!(away, partitions, failed = count, %error, "nodes are away, or their disks are in doubt, and some partitions could not be given to others");
             }
         }
         count == 0
     }
 
-    /// The partitions that nodes lead which are away, each with that node and the first of its replicas that is there and
-    /// not in doubt.
+    /// The partitions that nodes lead which are away, or whose disks are in doubt, each with that node and the first of its replicas that is there and not in
+    /// doubt.
     async fn replaceable(&self, away: &BTreeSet<NodeId>) -> Vec<(PartitionId, NodeId, NodeId)> {
         let mut replaced = Vec::new();
         let mut slices = Slices::of_own(TOPICS_IN_ONE_TURN);
@@ -221,7 +221,8 @@ impl Core {
                 for (index, state) in (0..).zip(metadata.partitions(topic)) {
                     let is_able = |node: &&NodeId| !away.contains(node) && !state.uncertain.contains(node);
                     let there = state.replicas.iter().find(is_able);
-                    if let Some(leader) = there.filter(|_| away.contains(&state.leader)) {
+                    let is_out = away.contains(&state.leader) || state.uncertain.contains(&state.leader);
+                    if let Some(leader) = there.filter(|_| is_out) {
                         replaced.push((PartitionId { topic: id, index }, state.leader, *leader));
                     }
                 }

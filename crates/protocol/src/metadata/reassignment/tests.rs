@@ -1,6 +1,6 @@
 //! Replica sets that change: which nodes hold a partition meanwhile, whose promises its next leader wants, and what is refused.
 
-use record::{ClusterId, DirectoryId, Offset};
+use record::{ClusterId, DirectoryId, Offset, TopicId};
 
 use super::super::image::ImageWriter;
 use super::super::{Address, ConfigChange, Home, NewTopic, Plans, TopicConfig, image_parts};
@@ -310,6 +310,37 @@ fn a_drained_node_gives_up_what_it_holds_and_is_removed_then() {
     assert_eq!(planned, Err(ApplyError::UnknownNode { node }.into()));
 }
 
+/// A partition that nobody is there to take over must not hold up those that can be moved.
+#[test]
+fn sets_that_cannot_change_hold_up_no_other() {
+    let mut image = cluster(3);
+    let lone = NewTopic {
+        id: TopicId([2; 16]),
+        name: "twine".into(),
+        partition_count: 1,
+        replica_count: 1,
+        config: Vec::new(),
+        chosen: Some(vec![nodes(&[1]).into()]),
+    };
+    let planned = image.plan_topic(&lone, &mut Plans::default()).expect("valid");
+    image.apply(&planned).expect("planned");
+    let planned = image
+        .plan_drain(NodeId(1), Some(Drain { to: None }))
+        .expect("valid");
+    image.apply(&planned).expect("planned");
+    // Only three are there: the first topic has nobody else, the second has.
+    let due = image.due_replica_sets(1, |node| node.0 != 4);
+    let second = PartitionId {
+        topic: lone.id,
+        index: 0,
+    };
+    assert_eq!(due.iter().map(|(id, _)| *id).collect::<Vec<_>>(), [second]);
+    // One that changes counts, also where a client has asked for it.
+    set(&mut image, &[1, 2, 4]);
+    assert_eq!(image.due_replica_sets(1, |node| node.0 != 4), vec![]);
+    assert_eq!(image.due_replica_sets(2, |node| node.0 != 4).len(), 1);
+}
+
 #[test]
 fn internal_topics_get_as_many_replicas_as_there_are_nodes_for() {
     let mut image = cluster(1);
@@ -360,12 +391,6 @@ fn a_disk_in_doubt_counts_again_when_its_present_start_has_caught_up() {
     assert_eq!(image.plan_doubt(NodeId(2), 1), Err(over.into()));
     caught_up(&mut image, 2);
     assert_eq!((uncertain(&image), epoch(&image)), (nodes(&[]), Epoch(0)));
-    // A leader in doubt gives its place to one that is not.
-    image.apply(&start(1, 2)).expect("it starts again");
-    doubt(&mut image, 1);
-    let doubtful = |image: &Metadata, away: i32| image.leaders_in_doubt(|node| node.0 != away);
-    assert_eq!(doubtful(&image, 4), vec![(PARTITION, NodeId(1), NodeId(2))]);
-    assert_eq!(doubtful(&image, 2), vec![(PARTITION, NodeId(1), NodeId(3))]);
     // A node that joins is filled again; the only replica has all there is.
     let mut image = cluster(1);
     set(&mut image, &[1, 2, 3]);

@@ -1,0 +1,153 @@
+//! The nodes that replicas are put on: the ones that hold the fewest, of those that others reach and that are not drained.
+
+use std::collections::BTreeMap;
+
+use record::{PartitionId, TopicId};
+
+use super::{DEFAULT_REPLICAS, Metadata, Partition, PlanError, ReplicaSet, is_internal};
+use crate::leader::NodeId;
+
+impl Metadata {
+    /// The replicas that the partitions of a topic are to have if there are to be `count` of each, of those that differ: more go to the nodes that
+    /// hold the fewest, fewer go from the end of each set, and the leader stays.
+    ///
+    /// # Errors
+    /// See [`PlanError`].
+    pub fn replica_sets_of(
+        &self,
+        id: TopicId,
+        count: i32,
+    ) -> Result<Vec<(PartitionId, ReplicaSet)>, PlanError> {
+        let topic = self.check_topic(id)?;
+        let nodes: Vec<NodeId> = self.open_nodes().collect();
+        let wanted = usize::try_from(count).unwrap_or(0);
+        if wanted == 0 || wanted > self.nodes.len() {
+            return Err(PlanError::ReplicaCount {
+                got: count,
+                nodes: self.nodes.len(),
+            });
+        }
+        let mut loads = self.loads();
+        let mut sets = Vec::new();
+        for (index, found) in (0..).zip(&topic.partitions) {
+            let mut set: Vec<NodeId> = found.wanted().to_vec();
+            while set.len() > wanted {
+                let last = set.iter().rposition(|node| *node != found.leader);
+                set.remove(last.expect("a set of two has one that does not lead"));
+            }
+            while set.len() < wanted {
+                let next = loads.least(&nodes, &set).ok_or(PlanError::UnreachableNodes {
+                    got: count,
+                    reachable: nodes.len(),
+                })?;
+                set.push(next);
+                loads.add(next);
+            }
+            if set[..] != found.wanted()[..] {
+                sets.push((PartitionId { topic: id, index }, set.into()));
+            }
+        }
+        Ok(sets)
+    }
+
+    /// The next changes by which drained nodes get rid of what they hold, and internal topics get as many replicas as others have: so many that no
+    /// more than `most` partitions change then. `is_here` says which nodes can give something and take it over.
+    #[must_use]
+    pub fn due_replica_sets(
+        &self,
+        most: usize,
+        is_here: impl Fn(NodeId) -> bool,
+    ) -> Vec<(PartitionId, ReplicaSet)> {
+        let is_drained = |node: &NodeId| self.nodes.get(node).is_some_and(|node| node.drain.is_some());
+        let has_drained = self.nodes.keys().any(is_drained);
+        let open: Vec<NodeId> = self.open_nodes().filter(|node| is_here(*node)).collect();
+        let (mut candidates, mut under_way) = (Vec::new(), 0);
+        for topic in self.topics.values() {
+            let is_internal = is_internal(&topic.name);
+            let enough = match is_internal {
+                true => open.len().min(DEFAULT_REPLICAS),
+                false => 1,
+            };
+            // The rest of them stays as it is.
+            let may_move = is_internal || (has_drained && topic.settings.compaction.is_none());
+            for (index, found) in (0..).zip(&topic.partitions) {
+                let is_short = found.replicas.len() < enough;
+                if found.reassignment.is_some() {
+                    under_way += 1;
+                } else if may_move
+                    && is_here(found.leader)
+                    && (is_short || found.replicas.iter().any(is_drained))
+                {
+                    let topic = topic.id;
+                    candidates.push((PartitionId { topic, index }, found, enough));
+                }
+            }
+        }
+        if candidates.is_empty() {
+            return Vec::new();
+        }
+        let mut loads = self.loads();
+        // A set that nobody is there to take over stays as it is, and holds up no other.
+        let sets = candidates.into_iter().filter_map(|(partition, found, enough)| {
+            let set = self.due_set(found, enough, &open, &mut loads);
+            (set[..] != found.replicas[..]).then(|| (partition, set.into()))
+        });
+        sets.take(most.saturating_sub(under_way)).collect()
+    }
+
+    fn due_set(&self, found: &Partition, enough: usize, nodes: &[NodeId], loads: &mut Loads) -> Vec<NodeId> {
+        let mut set = found.replicas.to_vec();
+        for place in 0..set.len() {
+            let Some(drain) = self.nodes.get(&set[place]).and_then(|node| node.drain.as_ref()) else {
+                continue;
+            };
+            let chosen = drain.to;
+            let chosen = chosen.filter(|node| nodes.contains(node) && !set.contains(node));
+            if let Some(next) = chosen.or_else(|| loads.least(nodes, &set)) {
+                loads.add(next);
+                set[place] = next;
+            }
+        }
+        while set.len() < enough
+            && let Some(next) = loads.least(nodes, &set)
+        {
+            loads.add(next);
+            set.push(next);
+        }
+        set
+    }
+
+    /// The nodes that replicas may be put on: others reach them, and they are not drained.
+    pub(super) fn open_nodes(&self) -> impl Iterator<Item = NodeId> + '_ {
+        self.reachable_nodes()
+            .filter(|node| self.nodes[node].drain.is_none())
+    }
+
+    fn loads(&self) -> Loads {
+        let mut loads = Loads::default();
+        for found in self.topics.values().flat_map(|topic| &topic.partitions) {
+            found.wanted().iter().for_each(|node| loads.add(*node));
+        }
+        loads
+    }
+}
+
+/// The replicas that each node has, or is to have.
+#[derive(Debug, Default)]
+struct Loads(BTreeMap<NodeId, usize>);
+
+impl Loads {
+    fn get(&self, node: &NodeId) -> usize {
+        self.0.get(node).copied().unwrap_or(0)
+    }
+
+    /// The node with the fewest of those that are not in a set.
+    fn least(&self, nodes: &[NodeId], set: &[NodeId]) -> Option<NodeId> {
+        let free = nodes.iter().filter(|node| !set.contains(node));
+        free.min_by_key(|node| (self.get(node), **node)).copied()
+    }
+
+    fn add(&mut self, node: NodeId) {
+        *self.0.entry(node).or_default() += 1;
+    }
+}
