@@ -42,7 +42,7 @@ enum What {
   ropewalk cluster drain 3 --to 4      all of it goes to node 4
 
 Others are sent what the node holds while appends go on. The node may be
-running or gone; of what only it holds, it must be running.")]
+running or gone. A partition that only it holds moves only while it runs.")]
     Drain(DrainArguments),
     /// Let a drained node hold something again
     #[command(after_help = "Example:
@@ -51,7 +51,7 @@ running or gone; of what only it holds, it must be running.")]
 Its partitions do not come back by themselves: new topics may be put
 on it, and topics that get more replicas.")]
     Undrain(OneNode),
-    /// Have a node that is stopped, and holds nothing, be none of the cluster's any more
+    /// Take a stopped node that holds nothing out of the cluster
     #[command(after_help = "Example:
   ropewalk cluster remove 3
 
@@ -153,10 +153,10 @@ fn drain(arguments: &DrainArguments) -> Result<()> {
     let OneNode { node, asked } = &arguments.of;
     let address = asked.address();
     begin_drain(&address, *node, arguments.to)?;
-    let held = match arguments.wait {
-        true => until_drained(&address, *node)?,
-        false => held_by(&cluster_at(&address)?, *node),
-    };
+    if arguments.wait {
+        until_drained(&address, *node)?;
+    }
+    let held = held_by(&cluster_at(&address)?, *node)?;
     let text = match held {
         0 => format!("node {node} is drained: it holds nothing"),
         held => format!(
@@ -203,20 +203,22 @@ fn of_node(cluster: &Value, node: i32) -> Option<&Value> {
     nodes.find(|found| found["node"] == node)
 }
 
-fn held_by(cluster: &Value, node: i32) -> u64 {
-    of_node(cluster, node).map_or(0, |found| found["replicas"].as_u64().unwrap_or(0))
+/// The partitions that a node holds something of.
+fn held_by(cluster: &Value, node: i32) -> Result<u64> {
+    let held = of_node(cluster, node).and_then(|found| found["replicas"].as_u64());
+    held.with_context(|| format!("the cluster has no node {node}"))
 }
 
-/// Waits until a node holds nothing any more, as long as that goes on. Returns 0, or what stays.
-fn until_drained(address: &str, node: i32) -> Result<u64> {
+/// Waits until a node holds nothing any more, as long as that goes on.
+fn until_drained(address: &str, node: i32) -> Result<()> {
     let mut progress = Progress::new(format!("draining node {node}"));
     let mut looks = 0;
     let mut least = u64::MAX;
     loop {
         let cluster = cluster_at(address)?;
-        let held = held_by(&cluster, node);
+        let held = held_by(&cluster, node)?;
         if held == 0 {
-            return Ok(0);
+            return Ok(());
         }
         let changing = cluster["changing_replicas"].as_u64().unwrap_or(0);
         looks = if held < least || changing > 0 {

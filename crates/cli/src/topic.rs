@@ -34,6 +34,8 @@ Examples:
   ropewalk topic delete orders";
 /// Between two looks at replicas that are being filled.
 const LOOK: Duration = Duration::from_millis(500);
+/// Looks without any change after which the command gives up: a large log takes long, and its partition does not show how far it is.
+const LOOKS_MAX: u32 = 600;
 
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
@@ -64,7 +66,7 @@ enum TopicCommand {
 
 A topic never gets fewer partitions.")]
     Grow(GrowArguments),
-    /// Give each partition so many replicas; nodes that join are sent the log while appends go on
+    /// Set the number of replicas of each partition; nodes that join are sent the log while appends go on
     #[command(after_help = "Examples:
   ropewalk topic replicas orders 3
   ropewalk topic replicas orders 3 --wait")]
@@ -260,6 +262,7 @@ fn set_replicas(arguments: &ReplicasArguments) -> Result<()> {
         &json!({ "replicas": wanted }),
     )?;
     let mut progress = Progress::new(format!("replicas of {name}"));
+    let mut looks = 0;
     let left = loop {
         let left = partitions_without(&topic, wanted);
         if left == 0 || !arguments.wait {
@@ -267,7 +270,16 @@ fn set_replicas(arguments: &ReplicasArguments) -> Result<()> {
         }
         progress.say(&format!("{} to go", counted(left, "partition")));
         sleep(LOOK);
+        let before = topic;
         topic = serde_json::from_str(&look(&address, &path)?)?;
+        looks = if before == topic { looks + 1 } else { 0 };
+        if looks > LOOKS_MAX {
+            bail!(
+                "{} of topic {name} to go, and nothing goes on: is the leader or a node that joins away? `ropewalk cluster status` tells. It goes on \
+                 when they are back",
+                counted(left, "partition")
+            );
+        }
     };
     drop(progress);
     let text = match left {

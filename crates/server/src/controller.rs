@@ -36,7 +36,7 @@ use crate::change_log::TopicBefore;
 use crate::core::{Core, METADATA_PARTITION};
 use crate::mailbox::Stopping;
 
-pub(crate) use members::keep_members;
+pub(crate) use members::{RemovalError, keep_members};
 pub(crate) use metadata_log::{CommitError, MetadataLog};
 pub(crate) use placement::place_replicas;
 use presence::Presence;

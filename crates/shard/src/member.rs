@@ -53,6 +53,8 @@ pub(super) enum Step {
     Show,
     /// Tell the metadata.
     Report(Report),
+    /// Tell the metadata that a replica holds all that is committed, and which start of its node.
+    CaughtUp { epoch: Epoch, replica: NodeId },
 }
 
 /// Batches to be read and sent to a replica that lacks them.
@@ -147,14 +149,10 @@ impl Member {
                 Action::Leader(action) => Step::Lead(action),
                 Action::Committed { .. } => Step::Show,
                 Action::Settled { epoch } => Step::Report(Report::Settled { epoch }),
-                Action::CaughtUp { replica } => match self.led_epoch() {
-                    Some(epoch) => Step::Report(Report::CaughtUp {
-                        epoch,
-                        replica,
-                        start: 0,
-                    }),
-                    None => continue,
-                },
+                Action::CaughtUp { replica } => {
+                    let epoch = self.led_epoch().expect("a leader sees who has caught up");
+                    Step::CaughtUp { epoch, replica }
+                }
             };
             return Some(step);
         }

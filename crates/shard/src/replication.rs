@@ -27,7 +27,7 @@ use protocol::metadata::TopicSettings;
 use protocol::replica::room::UncommittedRoom;
 use protocol::replica::{Assignment, NO_EPOCH, Persist, Prompt, Replica, Stored, Sworn};
 use protocol::{Found, History, Vows};
-use record::PartitionId;
+use record::{Epoch, PartitionId};
 use storage::{BatchBytes, Read, RecoveredPartition, Reserve, StageError};
 use tokio::sync::{Notify, Semaphore};
 use tokio::time::sleep;
@@ -521,30 +521,28 @@ impl Shard {
                 }
                 Step::Show => partition.wake_readers(),
                 Step::Report(report) => self.report(id, report),
+                Step::CaughtUp { epoch, replica } => self.report_caught_up(id, epoch, replica),
             }
         }
         self.settle(id, partition);
     }
 
-    /// Leaves news for the metadata. Of a replica whose link is lost there are none: it is looked at again with the next link.
     fn report(&self, id: PartitionId, report: Report) {
-        let linked = self.replication.linked.borrow();
-        let report = match report {
-            Report::CaughtUp { epoch, replica, .. } => {
-                let start = linked.get(&replica).copied();
-                start.map(|start| Report::CaughtUp {
-                    epoch,
-                    replica,
-                    start,
-                })
-            }
-            report => Some(report),
-        };
-        self.replication
-            .reports
-            .borrow_mut()
-            .extend(report.map(|report| (id, report)));
+        self.replication.reports.borrow_mut().push((id, report));
         self.replication.news.notify_one();
+    }
+
+    /// Reports a replica that holds all that is committed. One whose link is lost is looked at again with the next.
+    fn report_caught_up(&self, id: PartitionId, epoch: Epoch, replica: NodeId) {
+        let start = self.replication.linked.borrow().get(&replica).copied();
+        if let Some(start) = start {
+            let report = Report::CaughtUp {
+                epoch,
+                replica,
+                start,
+            };
+            self.report(id, report);
+        }
     }
 
     /// After a replica's steps: tells the store what is committed, gives its room back, and has followers hear of what they lack.

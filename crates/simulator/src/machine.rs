@@ -269,8 +269,11 @@ impl Machine {
         }
         for path in copy.paths().iter().filter(is_restored) {
             let bytes = copy.file_bytes(path).expect("it is listed");
-            // It may be that of a partition that is not here any more.
-            let _ = self.disk.create_directory(path.parent().expect("it is in one"));
+            // A partition of then may be none of now.
+            match self.disk.create_directory(path.parent().expect("it is in one")) {
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+                _ => {}
+            }
             self.disk.replace(path, &bytes)?;
         }
         Ok(())

@@ -40,7 +40,7 @@ struct Arguments {
     /// Threads that run seeds; 0 is one for each CPU.
     #[arg(long, default_value_t = 0)]
     threads: usize,
-    /// Restores the journals of one node from a copy now and then; of a cluster of three nodes or more.
+    /// Puts one node's journals, checkpoints and segments back from a copy now and then; of a cluster of three nodes or more.
     #[arg(long)]
     copies: bool,
     /// Runs each seed twice and compares their traces.

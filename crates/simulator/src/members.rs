@@ -371,6 +371,7 @@ impl Cluster {
                 return;
             }
         }
+        shared.violate("not all nodes serve, though nothing fails any more".to_owned());
     }
 
     /// Ends a node that could not start.

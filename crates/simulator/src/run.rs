@@ -33,7 +33,7 @@ pub struct Options {
     pub room: Option<u64>,
     /// Tells its events as they come.
     pub shows: bool,
-    /// The journals of one node of a cluster are put back from a copy now and then. No topic has one replica then: of such a topic, what is lost is lost.
+    /// The journals, checkpoints and segments of one node of a cluster are put back from a copy now and then. No topic has one replica then: of such a topic, what is lost is lost.
     pub copies: bool,
 }
 

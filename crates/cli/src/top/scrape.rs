@@ -163,7 +163,7 @@ fn connect(address: &str) -> io::Result<TcpStream> {
 fn body_of(answer: &[u8]) -> Result<String, String> {
     match parts(answer)? {
         (status, body) if status.starts_with("200") => Ok(body),
-        (status, _) => Err(format!("it answers {:?}", format!("HTTP/1.0 {status}"))),
+        (status, _) => Err(format!("it answers {status:?}")),
     }
 }
 
@@ -237,10 +237,7 @@ mod tests {
                 &b"HTTP/1.0 200 OK\r\ncontent-length: 4\r\n\r\nabc"[..],
                 "its answer ends early",
             ),
-            (
-                b"HTTP/1.0 404 Not Found\r\n\r\n",
-                "it answers \"HTTP/1.0 404 Not Found\"",
-            ),
+            (b"HTTP/1.0 404 Not Found\r\n\r\n", "it answers \"404 Not Found\""),
             (b"\0\0\0\x05junk", "it does not answer as HTTP does"),
             (b"", "it does not answer as HTTP does"),
             (b"SSH-2.0 200 x\r\n\r\n", "it answers \"SSH-2.0 200 x\""),

@@ -8,7 +8,7 @@ use protocol::{ApplyError, NodeId};
 
 use super::Envelope;
 use super::topic_change::Refusal;
-use crate::controller::ChangeError;
+use crate::controller::{ChangeError, RemovalError};
 use crate::core::Core;
 
 pub(super) async fn handle(
@@ -28,21 +28,22 @@ pub(super) async fn handle(
 }
 
 async fn remove(core: &Core, node: NodeId) -> Result<(), Refusal> {
-    let is_here = core.facts.mailboxes.call(0, move |core| async move {
-        core.facts.node == node || core.is_here(node)
-    });
-    if is_here.await.map_err(ChangeError::from)? {
-        let message = format!("node {node} is running: stop it first");
-        return Err(Refusal::new(ErrorCode::InvalidRequest, message));
-    }
-    let changed = core.change(move |metadata| metadata.plan_removal(node)).await;
-    match changed.map_err(ChangeError::from)? {
-        Ok(_) => Ok(()),
-        Err(ChangeError::Plan(PlanError::Refused(ApplyError::UnknownNode { .. }))) => {
+    let removed = core
+        .facts
+        .mailboxes
+        .call(0, move |core| async move { core.remove_node(node).await });
+    match removed.await.map_err(ChangeError::from)? {
+        Ok(()) => Ok(()),
+        Err(RemovalError::Change(ChangeError::Plan(PlanError::Refused(ApplyError::UnknownNode {
+            ..
+        })))) => {
             // Kafka's sentence.
             let message = format!("Broker ID {node} is not currently registered");
             Err(Refusal::new(ErrorCode::BrokerIdNotRegistered, message))
         }
-        Err(error) => Err(error.into()),
+        Err(RemovalError::Change(error)) => Err(error.into()),
+        Err(running @ RemovalError::Running(_)) => {
+            Err(Refusal::new(ErrorCode::InvalidRequest, running.to_string()))
+        }
     }
 }

@@ -39,6 +39,17 @@ enum Step {
     RemoveLearner(Member),
 }
 
+/// Why a node was not removed.
+#[derive(Debug, Clone, thiserror::Error)]
+pub(crate) enum RemovalError {
+    /// It would come back.
+    #[error("node {0} is running: stop it first, and then remove it")]
+    Running(NodeId),
+    /// It still holds something, or the metadata could not be changed.
+    #[error(transparent)]
+    Change(#[from] super::ChangeError),
+}
+
 /// The number of votes in a cluster of so many nodes: odd, for another one would help nobody.
 fn votes(nodes: usize) -> usize {
     match nodes {
@@ -147,6 +158,16 @@ impl Core {
         let is_of_term = status.applied.is_some_and(|applied| applied.term == status.term);
         let log = self.metadata_log.as_ref();
         is_of_term && log.is_some_and(MetadataLog::is_image_current)
+    }
+
+    /// On core 0: has a node that does not run be none of the cluster's any more.
+    pub(crate) async fn remove_node(&self, node: NodeId) -> Result<(), RemovalError> {
+        if node == self.facts.node || self.is_here(node) {
+            return Err(RemovalError::Running(node));
+        }
+        let changed = self.change(move |metadata| metadata.plan_removal(node)).await;
+        changed.map_err(super::ChangeError::from)??;
+        Ok(())
     }
 
     /// The nodes of the cluster, those that have not started too.

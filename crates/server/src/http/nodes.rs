@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::caller::Caller;
-use crate::controller::ChangeError;
+use crate::controller::{ChangeError, RemovalError};
 use crate::core::Core;
 use crate::error_codes::change_code;
 
@@ -69,17 +69,16 @@ pub(super) async fn remove(
 ) -> Result<StatusCode, Problem> {
     Query::read(request.uri().query(), &[])?;
     let node = node_of(&node)?;
-    let is_here = app
+    let removed = app
         .cores
-        .ask(0, move |core| async move {
-            core.facts.node == node || core.is_here(node)
-        })
-        .await?;
-    if is_here {
-        let detail = format!("node {node} is running: stop it first, and then remove it");
-        return Err(Problem::new(Kind::NodeInUse, detail).with("node", node.0));
+        .ask(0, move |core| async move { core.remove_node(node).await });
+    match removed.await? {
+        Ok(()) => {}
+        Err(RemovalError::Change(error)) => return Err(refused(&error)),
+        Err(running @ RemovalError::Running(_)) => {
+            return Err(Problem::new(Kind::NodeInUse, running.to_string()).with("node", node.0));
+        }
     }
-    change(&app, move |metadata| metadata.plan_removal(node)).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -12,8 +12,8 @@ use kafka_wire::create_topics::{CreatableTopic, CreatableTopicConfig};
 use kafka_wire::{CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest, Text};
 use platform::slices::next_slice;
 use protocol::Durability;
-use protocol::metadata::{Metadata, Plans, ReplicaSet, Topic};
-use record::PartitionId;
+use protocol::metadata::{ApplyError, Metadata, PlanError, Plans, ReplicaSet, Topic};
+use record::{PartitionId, TopicId};
 use serde::{Deserialize, Serialize};
 
 use crate::api::{Envelope, create_partitions, create_topics, delete_topics};
@@ -322,32 +322,34 @@ pub(super) async fn set_replicas(
     Query::read(request.uri().query(), &[])?;
     let (Object(wanted), _room) =
         take_json::<Object<WantedReplicas>>(&app, &caller, request, BODY_BYTES_MAX).await?;
-    let wanted_name = name.clone();
-    let changed = app
-        .cores
-        .ask_metadata(move |core| async move {
-            let sets = core.with_metadata(|metadata| {
-                let topic = metadata.topic_named(&wanted_name);
-                topic.map(|topic| metadata.replica_sets_of(topic.id, wanted.replicas))
-            });
-            let Some(sets) = sets.transpose()? else {
-                return Ok(None);
-            };
-            let plan = |metadata: &Metadata, (id, replicas): (PartitionId, ReplicaSet), _: &mut Plans| {
-                metadata.plan_replicas(id, &replicas)
-            };
-            let made = core.change_all(None, None, sets, plan).await?;
-            let made = made.into_iter().collect::<Result<(), ChangeError>>();
-            made.map(Some)
-        })
-        .await?;
-    let changed: Result<Option<()>, ChangeError> = changed;
-    let changed = changed.map_err(|error| {
+    let id = app.cores.topic(&name).await?.id;
+    let change = move |core: Rc<Core>| async move { set_counts(&core, id, wanted.replicas).await };
+    let changed = app.cores.ask_metadata(change).await?;
+    changed.map_err(|error| {
         let (code, told) = (change_code(&error), error.to_string());
         change_problem(code.code(), Some(&told), Kind::InvalidTopic).with("topic", &*name)
     })?;
-    changed.ok_or_else(|| unknown_topic(&name))?;
     Ok(Json(describe_topic(&app, &name).await?))
+}
+
+/// Has each partition of a topic get so many replicas.
+async fn set_counts(core: &Core, topic: TopicId, replicas: i32) -> Result<(), ChangeError> {
+    let sets = core.with_metadata(|metadata| metadata.replica_sets_of(topic, replicas))?;
+    let plan = |metadata: &Metadata, (id, replicas): (PartitionId, ReplicaSet), _: &mut Plans| {
+        metadata.plan_replicas(id, &replicas)
+    };
+    let made = core.change_all(None, None, sets, plan).await?;
+    // Somebody else has wanted the same.
+    let is_done = |made: &Result<(), ChangeError>| {
+        let unchanged = |error: &ChangeError| {
+            matches!(
+                error,
+                ChangeError::Plan(PlanError::Refused(ApplyError::ReplicasUnchanged { .. }))
+            )
+        };
+        !made.as_ref().is_err_and(unchanged)
+    };
+    made.into_iter().filter(is_done).collect()
 }
 
 /// Answers `DELETE /v1/topics/{topic}`.

@@ -104,7 +104,6 @@ pub(in super::super) fn cluster() -> Value {
 
 const OF_NODE_CHANGE: &[Kind] = &[
     Kind::UnknownNode,
-    Kind::NodeInUse,
     Kind::InvalidNode,
     Kind::MalformedQuery,
     Kind::OutcomeUnknown,
@@ -113,8 +112,11 @@ const OF_NODE_CHANGE: &[Kind] = &[
 pub(in super::super) fn remove_node() -> Value {
     json!({
         "operationId": "removeNode",
-        "summary": "Have a node that is gone, and holds nothing, be none of the cluster's any more",
-        "responses": no_content("It is removed. Its directory is refused if it comes back.", OF_NODE_CHANGE),
+        "summary": "Take a stopped node that holds nothing out of the cluster",
+        "responses": no_content(
+            "It is removed. Its directory is refused if it comes back.",
+            &[&[Kind::NodeInUse], OF_NODE_CHANGE].concat(),
+        ),
     })
 }
 
@@ -143,7 +145,7 @@ pub(in super::super) fn undrain_node() -> Value {
 pub(in super::super) fn set_replicas() -> Value {
     json!({
         "operationId": "setReplicas",
-        "summary": "Give each partition of a topic so many replicas",
+        "summary": "Set the number of replicas of each partition of a topic",
         "description": "Nodes that join are sent the log in the background, while appends go on; until then they are in `joining`.",
         "requestBody": { "required": true, "content": { MediaType::Json.name(): {
             "schema": reference("NewReplicas"),
