@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use clap::Parser;
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser};
 use simulator::{Options, Report, run};
 
 /// Half as long as with the system's: a seed makes and drops tens of millions of small values.
@@ -49,6 +50,17 @@ struct Arguments {
 }
 
 impl Arguments {
+    /// Two other nodes have to be there: a partition goes on without the one whose disk lost something.
+    fn check(&self) -> Result<(), clap::Error> {
+        match self.copies && self.nodes < 3 {
+            true => Err(Arguments::command().error(
+                ErrorKind::ArgumentConflict,
+                "--copies needs a cluster: give --nodes 3 or more",
+            )),
+            false => Ok(()),
+        }
+    }
+
     fn options(&self, shows: bool) -> Options {
         Options {
             nodes: self.nodes,
@@ -62,6 +74,9 @@ impl Arguments {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
+    if let Err(error) = arguments.check() {
+        error.exit();
+    }
     match arguments.seed {
         Some(seed) => one(seed, &arguments),
         None => many(&arguments),
@@ -85,7 +100,11 @@ fn verdict(report: &Report, arguments: &Arguments) -> ExitCode {
             let seed = report.seed;
             let again = match arguments.nodes {
                 1 => format!("make sim SEED={seed}"),
-                nodes => format!("make sim NODES={nodes} FAULTS={} SEED={seed}", arguments.faults),
+                nodes => {
+                    let copies = if arguments.copies { " COPIES=1" } else { "" };
+                    let faults = arguments.faults;
+                    format!("make sim NODES={nodes} FAULTS={faults}{copies} SEED={seed}")
+                }
             };
             eprintln!("seed {seed} failed: {violation}\n  run it again: {again}");
             ExitCode::FAILURE
@@ -185,6 +204,14 @@ mod tests {
             assert!(error.contains("--seed <SEED>"), "{wrong}: {error}");
         }
         assert!(refused(&["--seed=1", "--seeds=2"]).contains("cannot be used with"));
+    }
+
+    #[test]
+    fn one_of_two_disks_loses_nothing() {
+        for (nodes, is_refused) in [("1", true), ("2", true), ("3", false)] {
+            let arguments = Arguments::parse_from(["simulator", "--copies", "--nodes", nodes]);
+            assert_eq!(arguments.check().is_err(), is_refused, "{nodes}");
+        }
     }
 
     #[test]

@@ -4,31 +4,24 @@
 //! At the end every node knows the same topics: those whose making was answered and whose deletion was not begun, none whose deletion was
 //! answered; and what was acknowledged stands where it was told, at the partition's leader.
 
+mod checks;
 mod commits;
+mod makers;
 mod moves;
+mod requests;
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
-use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
-use kafka_wire::create_topics::CreatableTopic;
-use kafka_wire::fetch::{FetchPartition, FetchTopic};
-use kafka_wire::produce::{PartitionProduceData, TopicProduceData};
-use kafka_wire::{
-    CreateTopicsRequest, DeleteTopicsRequest, ErrorCode, FetchRequest, MetadataRequest, ProduceRequest, Text,
-};
 use platform::net::{Net, SimulatedNet};
 use platform::random::SeededRandom;
-use record::{BatchBuilder, Compression, Limits};
 use server::config::HostPort;
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 
-use crate::client::Client;
 use crate::engine::Engine;
 use crate::faults::FaultCounts;
 use crate::machine::{KAFKA_PORT, Machine, Started};
@@ -168,7 +161,7 @@ pub(crate) async fn simulate(seed: u64, options: Options) -> Report {
     cluster.begin(&shared).await;
     for maker in 0..MAKERS {
         let random = cluster.random.split();
-        cluster.engine.add(make(shared.clone(), maker, random));
+        cluster.engine.add(makers::make(shared.clone(), maker, random));
     }
     for _ in 0..options.faults {
         if shared.is_over() {
@@ -312,7 +305,7 @@ impl Cluster {
         let (is_done, settling) = (Rc::new(Cell::new(false)), shared.clone());
         let done = is_done.clone();
         self.engine.add(async move {
-            moves::settle(&settling, &all_topics(&settling)).await;
+            moves::settle(&settling, &checks::all_topics(&settling)).await;
             done.set(true);
         });
         if !self.engine.run(Instant::now() + PEACE, || is_done.get()).await {
@@ -428,8 +421,8 @@ impl Cluster {
         let is_done = Rc::new(Cell::new(false));
         let (done, writing) = (is_done.clone(), shared.clone());
         self.engine.add(async move {
-            write_everywhere(&writing, away).await;
-            make_one_more(&writing, away).await;
+            checks::write_everywhere(&writing, away).await;
+            checks::make_one_more(&writing, away).await;
             commits::check_commits(&writing).await;
             done.set(true);
         });
@@ -445,8 +438,8 @@ impl Cluster {
         let is_done = Rc::new(Cell::new(false));
         let (done, checked) = (is_done.clone(), shared.clone());
         self.engine.add(async move {
-            check(&checked).await;
-            moves::settle(&checked, &topics_there(&checked)).await;
+            checks::check(&checked).await;
+            moves::settle(&checked, &checks::topics_there(&checked)).await;
             commits::check_commits(&checked).await;
             done.set(true);
         });
@@ -459,362 +452,4 @@ impl Cluster {
             shared.violate(format!("the nodes do not come to agree: {awaited}"));
         }
     }
-}
-
-/// Waits until each partition of the topics that are there, with three replicas, takes a record at its leader.
-async fn write_everywhere(shared: &Shared, away: usize) {
-    for name in topics_there(shared) {
-        for index in 0..PARTITIONS {
-            loop {
-                match try_to_write(shared, &name, index, away).await {
-                    Ok(true) => break,
-                    Ok(false) => *shared.awaited.borrow_mut() = format!("{name}-{index} takes nothing"),
-                    Err(error) => {
-                        *shared.awaited.borrow_mut() = format!("{name}-{index} takes nothing: {error}");
-                    }
-                }
-                sleep(REST).await;
-            }
-        }
-    }
-}
-
-/// The topics that may be there, and that of the groups.
-fn all_topics(shared: &Shared) -> Vec<String> {
-    let fates = shared.fates.borrow();
-    let named = fates.keys().cloned();
-    named.chain(["__consumer_offsets".to_owned()]).collect()
-}
-
-/// The topics whose making was answered.
-fn topics_there(shared: &Shared) -> Vec<String> {
-    let fates = shared.fates.borrow();
-    let there = fates.iter().filter(|(_, fate)| **fate == Fate::There);
-    there.map(|(name, _)| name.clone()).collect()
-}
-
-/// Waits until a topic was made by way of a node that is there.
-async fn make_one_more(shared: &Shared, away: usize) {
-    let node = usize::from(away == 0);
-    while !matches!(create(shared, node, "one-more", 1).await, Ok(true)) {
-        "no topic can be made".clone_into(&mut shared.awaited.borrow_mut());
-        sleep(REST).await;
-    }
-}
-
-/// Says whether the partition has taken a record, or has one replica, which is away.
-async fn try_to_write(shared: &Shared, name: &str, index: i32, away: usize) -> io::Result<bool> {
-    let node = usize::from(away == 0);
-    let leaders = topics(shared, node).await?.remove(name).unwrap_or_default();
-    let Some(leader) = leaders.get(index as usize) else {
-        return Ok(true);
-    };
-    if *leader == away && shared.lone.borrow().contains(name) {
-        return Ok(true);
-    }
-    let mut builder = BatchBuilder::new(Compression::None);
-    builder.append(0, None, Some(b"without one"), &[]);
-    Ok(append(shared, *leader, name, index, builder.build())
-        .await?
-        .is_some())
-}
-
-/// Waits until all nodes know the same topics, and holds them against what clients were told.
-async fn check(shared: &Shared) {
-    let first = loop {
-        let mut all = Vec::new();
-        for node in 0..shared.nodes.len() {
-            all.push(topics(shared, node).await);
-        }
-        match all.iter().all(|topics| {
-            topics.is_ok() && Some(topics.as_ref().ok()) == all.first().map(|first| first.as_ref().ok())
-        }) {
-            true => break all.remove(0).expect("it was seen"),
-            false => {
-                *shared.awaited.borrow_mut() = format!("they know {all:?}");
-                sleep(REST).await;
-            }
-        }
-    };
-    for (name, fate) in shared.fates.borrow().iter() {
-        match (fate, first.contains_key(name)) {
-            (Fate::There, false) => shared.violate(format!("topic {name} was made, and is not there")),
-            (Fate::Gone, true) => shared.violate(format!("topic {name} was deleted, and is there")),
-            _ => {}
-        }
-    }
-    let records = shared.records.borrow().clone();
-    for ((name, index, offset), value) in records {
-        // A deletion that nobody waits for any more may come yet.
-        if shared.fates.borrow().get(&name) != Some(&Fate::There) {
-            continue;
-        }
-        let found = loop {
-            match read_at_leader(shared, &name, index, offset).await {
-                Ok(found) => break found,
-                Err(error) => {
-                    *shared.awaited.borrow_mut() = format!("{value} is not to be had: {error}");
-                    sleep(REST).await;
-                }
-            }
-        };
-        if found.as_ref() != Some(&value) {
-            shared.violate(format!(
-                "{value} was acknowledged at {offset} of {name}-{index}, where there is {found:?}"
-            ));
-        }
-    }
-}
-
-/// The value at an offset, at the node that leads the partition now.
-async fn read_at_leader(shared: &Shared, topic: &str, index: i32, offset: i64) -> io::Result<Option<String>> {
-    let leaders = topics(shared, 0).await?.remove(topic).unwrap_or_default();
-    match leaders.get(index as usize) {
-        Some(leader) => {
-            let read = read(shared, *leader, topic, index, offset).await;
-            read.map_err(|error| io::Error::new(error.kind(), format!("node {leader}, which leads: {error}")))
-        }
-        None => Ok(None),
-    }
-}
-
-/// The leaders of all topics' partitions, as a node knows them.
-async fn topics(shared: &Shared, node: usize) -> io::Result<BTreeMap<String, Vec<usize>>> {
-    let mut client = Client::connect(&shared.net, shared.nodes[node]).await?;
-    let all = MetadataRequest {
-        topics: None,
-        ..MetadataRequest::default()
-    };
-    let answer = client.call(&all).await?;
-    let of_topic = |topic: kafka_wire::metadata::MetadataResponseTopic| {
-        let mut partitions = topic.partitions;
-        partitions.sort_by_key(|partition| partition.partition_index);
-        let leaders = partitions.iter().map(|partition| place_of(partition.leader_id));
-        (topic.name.unwrap_or_default().to_string(), leaders.collect())
-    };
-    Ok(answer.topics.into_iter().map(of_topic).collect())
-}
-
-fn place_of(node: i32) -> usize {
-    usize::try_from(node - 1).expect("nodes count up from one")
-}
-
-/// The value at an offset, at the node that leads the partition.
-async fn read(
-    shared: &Shared,
-    node: usize,
-    topic: &str,
-    index: i32,
-    offset: i64,
-) -> io::Result<Option<String>> {
-    let mut client = Client::connect(&shared.net, shared.nodes[node]).await?;
-    let request = FetchRequest {
-        max_wait_ms: 100,
-        max_bytes: 1 << 20,
-        topics: vec![FetchTopic {
-            topic: Text::from(topic),
-            partitions: vec![FetchPartition {
-                partition: index,
-                current_leader_epoch: -1,
-                fetch_offset: offset,
-                partition_max_bytes: 64 << 10,
-                ..FetchPartition::default()
-            }],
-            ..FetchTopic::default()
-        }],
-        ..FetchRequest::default()
-    };
-    let answer = client.call(&request).await?;
-    let data = &answer.responses[0].partitions[0];
-    if data.error_code == 0 {
-        let mut tails = shared.tails.borrow_mut();
-        let shown = tails.entry((node, topic.to_owned(), index)).or_default();
-        if data.high_watermark < *shown {
-            shared.violate(format!(
-                "node {node} shows {topic}-{index} up to {}, and has shown it up to {shown}",
-                data.high_watermark
-            ));
-        }
-        *shown = data.high_watermark.max(*shown);
-    }
-    match ErrorCode::from_code(data.error_code) {
-        Some(ErrorCode::None) => {}
-        Some(ErrorCode::OffsetOutOfRange | ErrorCode::UnknownTopicOrPartition) => return Ok(None),
-        code => return Err(io::Error::other(format!("{code:?}"))),
-    }
-    // A leader that has just begun does not know yet how far its log is committed.
-    if data.high_watermark <= offset {
-        return Err(io::ErrorKind::WouldBlock.into());
-    }
-    let bytes = data.records.chunks.concat();
-    let bytes = Bytes::from(bytes);
-    for batch in record::batches(&bytes).map_while(Result::ok) {
-        for record in record::records(batch.1, &Limits::default()).expect("batches are sound") {
-            let record = record.expect("records are sound");
-            if record.offset.0 == offset {
-                let value = record.value.unwrap_or_default();
-                return Ok(Some(String::from_utf8_lossy(&value).into_owned()));
-            }
-        }
-    }
-    Ok(None)
-}
-
-/// Makes topics, writes to them and deletes some, until the world ends.
-async fn make(shared: Shared, maker: u64, mut random: SeededRandom) {
-    let mut number = 0_u64;
-    let mut own: BTreeSet<String> = BTreeSet::new();
-    while !shared.ends.get() {
-        if shared.rests.get() {
-            sleep(REST).await;
-            continue;
-        }
-        let node = random.below(shared.nodes.len() as u64) as usize;
-        let done = match random.below(11) {
-            9.. if !own.is_empty() => {
-                let place = random.below(own.len() as u64) as usize;
-                let name = own.iter().nth(place).expect("it is below").clone();
-                moves::move_some(&shared, node, &name, PARTITIONS, &mut random)
-                    .await
-                    .map(|()| true)
-            }
-            7..9 => commits::commit_some(&shared, node, &format!("group-{maker}"))
-                .await
-                .map(|()| true),
-            0 if !own.is_empty() => {
-                let place = random.below(own.len() as u64) as usize;
-                let name = own.iter().nth(place).expect("it is below").clone();
-                own.remove(&name);
-                delete(&shared, node, &name).await
-            }
-            1..=3 if !own.is_empty() => {
-                let place = random.below(own.len() as u64) as usize;
-                let name = own.iter().nth(place).expect("it is below").clone();
-                number += 1;
-                let index = random.below(PARTITIONS as u64) as i32;
-                let _ = read(&shared, node, &name, index, 0).await;
-                write_all(&shared, node, &name, number).await.map(|()| true)
-            }
-            _ => {
-                number += 1;
-                let name = format!("topic-{maker}-{number}");
-                let several = shared.nodes.len().min(3) as i16;
-                let is_lone = random.below(3) == 0 && !shared.is_copied;
-                let replicas = if is_lone { 1 } else { several };
-                let made = create(&shared, node, &name, replicas).await;
-                if matches!(made, Ok(true)) {
-                    own.insert(name.clone());
-                    write_all(&shared, node, &name, number).await.map(|()| true)
-                } else {
-                    made
-                }
-            }
-        };
-        match done {
-            Ok(_) => shared.trace.count("makers: answered"),
-            Err(error) => shared
-                .trace
-                .count(format!("makers: connection {:?}", error.kind())),
-        }
-        sleep(REST).await;
-    }
-    shared.unfinished.set(shared.unfinished.get() - 1);
-}
-
-/// Says whether the topic is there now.
-async fn create(shared: &Shared, node: usize, name: &str, replicas: i16) -> io::Result<bool> {
-    let mut client = Client::connect(&shared.net, shared.nodes[node]).await?;
-    let request = CreateTopicsRequest {
-        topics: vec![CreatableTopic {
-            name: Text::from(name),
-            num_partitions: PARTITIONS,
-            replication_factor: replicas,
-            ..CreatableTopic::default()
-        }],
-        timeout_ms: 3_000,
-        ..CreateTopicsRequest::default()
-    };
-    shared.fates.borrow_mut().insert(name.to_owned(), Fate::Open);
-    if replicas == 1 {
-        shared.lone.borrow_mut().insert(name.to_owned());
-    }
-    let code = client.call(&request).await?.topics[0].error_code;
-    let is_made = code == 0;
-    if is_made {
-        shared.fates.borrow_mut().insert(name.to_owned(), Fate::There);
-    } else {
-        shared
-            .trace
-            .count(format!("create: {:?}", ErrorCode::from_code(code)));
-    }
-    Ok(is_made)
-}
-
-async fn delete(shared: &Shared, node: usize, name: &str) -> io::Result<bool> {
-    let mut client = Client::connect(&shared.net, shared.nodes[node]).await?;
-    let request = DeleteTopicsRequest {
-        topic_names: vec![Text::from(name)],
-        timeout_ms: 3_000,
-        ..DeleteTopicsRequest::default()
-    };
-    shared.fates.borrow_mut().insert(name.to_owned(), Fate::Open);
-    let code = client.call(&request).await?.responses[0].error_code;
-    match code {
-        0 => drop(shared.fates.borrow_mut().insert(name.to_owned(), Fate::Gone)),
-        _ => shared
-            .trace
-            .count(format!("delete: {:?}", ErrorCode::from_code(code))),
-    }
-    Ok(false)
-}
-
-/// Appends a record to each partition, at its leader.
-async fn write_all(shared: &Shared, node: usize, name: &str, number: u64) -> io::Result<()> {
-    let leaders = topics(shared, node).await?.remove(name);
-    let Some(leaders) = leaders else {
-        // The node may have been stopped, and another one asked.
-        return Ok(());
-    };
-    for (index, leader) in (0..).zip(leaders) {
-        let value = format!("{number} of {name}-{index}");
-        let mut builder = BatchBuilder::new(Compression::None);
-        builder.append(0, None, Some(value.as_bytes()), &[]);
-        if let Some(offset) = append(shared, leader, name, index, builder.build()).await? {
-            let place = (name.to_owned(), index, offset);
-            shared.records.borrow_mut().insert(place, value);
-        }
-    }
-    Ok(())
-}
-
-async fn append(
-    shared: &Shared,
-    node: usize,
-    topic: &str,
-    index: i32,
-    batch: Bytes,
-) -> io::Result<Option<i64>> {
-    let mut client = Client::connect(&shared.net, shared.nodes[node]).await?;
-    let request = ProduceRequest {
-        acks: -1,
-        timeout_ms: 3_000,
-        topic_data: vec![TopicProduceData {
-            name: Text::from(topic),
-            partition_data: vec![PartitionProduceData {
-                index,
-                records: Some(batch),
-            }],
-            ..TopicProduceData::default()
-        }],
-        ..ProduceRequest::default()
-    };
-    let answer = client.call(&request).await?;
-    let told = &answer.responses[0].partition_responses[0];
-    if told.error_code != 0 {
-        shared
-            .trace
-            .count(format!("append: {:?}", ErrorCode::from_code(told.error_code)));
-        return Ok(None);
-    }
-    Ok(Some(told.base_offset))
 }

@@ -270,7 +270,6 @@ impl Leading {
     pub(super) fn handle_link_lost(&mut self, peer: NodeId) {
         if let Some(index) = self.index_of(peer) {
             self.forget(index);
-            self.peers[index].stage = Stage::Comparing;
         }
     }
 
@@ -290,14 +289,11 @@ impl Leading {
         }
     }
 
-    /// Counts a replica no more whose disk is in doubt. It is awaited from now on, so that it is asked again where it stands.
+    /// Counts another replica no more whose disk is in doubt.
     pub(super) fn handle_doubt(&mut self, node: NodeId) {
         if let Some(index) = self.index_of(node) {
-            let was_certain = std::mem::replace(&mut self.peers[index].is_certain, false);
+            self.peers[index].is_certain = false;
             self.forget(index);
-            if was_certain && node != self.node {
-                self.peers[index].stage = Stage::Comparing;
-            }
         }
     }
 
@@ -345,10 +341,20 @@ impl Leading {
         })
     }
 
-    /// The followers that were asked where they stand, and have not said.
+    /// The followers that were asked where they stand and have not said, and those that were sent everything while something waits for their
+    /// first acknowledgement: the letter that asks for it may be lost, and a quiet partition sends no other.
     pub(super) fn awaited(&self) -> impl Iterator<Item = NodeId> + '_ {
-        let comparing = self.peers.iter().filter(|peer| peer.stage == Stage::Comparing);
-        comparing.map(|peer| peer.node)
+        let owes = |peer: &&Peer| match peer.stage {
+            Stage::Comparing => true,
+            Stage::CatchingUp => false,
+            Stage::Live => peer.durable.is_none() && (self.is_unsettled || !peer.counts()),
+        };
+        let owing = self
+            .peers
+            .iter()
+            .filter(|peer| peer.node != self.node)
+            .filter(owes);
+        owing.map(|peer| peer.node)
     }
 
     /// An entry of this leader as the message that live followers get.
@@ -395,8 +401,10 @@ impl Leading {
         }
     }
 
+    /// A replica has to say anew where it stands before anything is sent to it, or counted or reported of it.
     fn forget(&mut self, index: usize) {
         let peer = &mut self.peers[index];
+        peer.stage = Stage::Comparing;
         peer.is_reported = false;
         if !planted(Bug::AcksOutliveLink) {
             peer.durable = None;

@@ -98,8 +98,15 @@ impl Core {
     pub(crate) fn handle_witnessed(self: &Rc<Core>, frames: &[u64]) {
         let witnesses = self.witnesses();
         raise(&mut witnesses.told.borrow_mut(), frames);
-        let serves = !witnesses.durable.borrow().is_empty();
-        if serves && witnesses.is_in_doubt() && !witnesses.is_doubted.get() {
+        if !witnesses.durable.borrow().is_empty() {
+            self.look_for_late_doubt();
+        }
+    }
+
+    fn look_for_late_doubt(self: &Rc<Core>) {
+        let witnesses = self.witnesses();
+        if witnesses.is_in_doubt() && !witnesses.is_doubted.get() {
+            self.note_doubt();
             turns::spawn(self.clone().doubt_late());
         }
     }
@@ -148,7 +155,6 @@ impl Core {
     }
 
     async fn doubt_late(self: Rc<Core>) {
-        self.note_doubt();
         let (node, start) = (self.facts.node, self.facts.incarnation);
         loop {
             let plan = move |metadata: &Metadata| metadata.plan_doubt(node, start);
@@ -169,6 +175,8 @@ impl Core {
             if is_news {
                 *self.witnesses().durable.borrow_mut() = frames.clone();
                 self.peers.tell_all(&Message::Durable(frames));
+                // A witness may have come after this start had looked for doubts, and before it served.
+                self.look_for_late_doubt();
             }
             sleep(LOOK).await;
         }

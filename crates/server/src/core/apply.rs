@@ -259,18 +259,21 @@ impl Core {
         self.assign(id, assignment);
     }
 
-    /// Tells the replica of a partition which members are in doubt now, and which are not. A replica that knows it already does nothing.
+    /// Tells the replica of a partition which holders are in doubt now, and which are not. Its leader asks those that are where they stand.
     fn tell_doubts(&self, id: PartitionId) {
         let Some(shard) = self.shards.get(&self.facts.shard_of(id)) else {
             return;
         };
         let found = self.with_metadata(|metadata| {
-            let is_here = metadata.holders(id).contains(&self.facts.node);
-            metadata.assignment(id).filter(|_| is_here)
+            let holders = metadata.holders(id);
+            let assignment = metadata.assignment(id)?;
+            holders
+                .contains(&self.facts.node)
+                .then_some((holders, assignment.uncertain))
         });
-        let Some(assignment) = found else { return };
-        for node in assignment.configuration.replicas {
-            let told = match assignment.uncertain.contains(&node) {
+        let Some((holders, uncertain)) = found else { return };
+        for node in holders {
+            let told = match uncertain.contains(&node) {
                 true => shard.doubt(id, node),
                 false => shard.certain(id, node),
             };
@@ -278,7 +281,8 @@ impl Core {
         }
     }
 
-    /// The same for all partitions that a node is a member of.
+    /// Has the leaders here of all partitions that a node holds some of forget what it has acknowledged. One that is being filled is not counted
+    /// anyway: it is in doubt for this moment only, and has to say anew what it holds.
     async fn doubt_replicas(&self, node: NodeId, slices: &mut Slices) {
         for (_, topic) in self.all_topics().await {
             let doubted = self.with_metadata(|metadata| {
@@ -287,13 +291,17 @@ impl Core {
                 };
                 let mut own = self.own_partitions(topic, 0);
                 own.retain(|id| {
-                    metadata
-                        .partition(*id)
-                        .is_some_and(|state| state.uncertain.contains(&node))
+                    let is_shared = metadata.partition(*id).is_some_and(|state| state.is_shared);
+                    is_shared && metadata.holders(*id).contains(&node)
                 });
                 own
             });
             for id in doubted {
+                if let Some(shard) = self.shards.get(&self.facts.shard_of(id)) {
+                    shard
+                        .doubt(id, node)
+                        .expect("a replica that the image names is open in its shard");
+                }
                 self.tell_doubts(id);
                 slices.did(1).await;
             }

@@ -7,7 +7,8 @@ use kafka_wire::offset_fetch::OffsetFetchRequestTopic;
 use kafka_wire::{OffsetCommitRequest, OffsetFetchRequest, Text};
 use tokio::time::sleep;
 
-use super::{REST, Shared, create};
+use super::requests::create;
+use super::{REST, Shared};
 use crate::client::Client;
 
 /// The topic whose offsets are committed.

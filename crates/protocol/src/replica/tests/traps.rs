@@ -214,6 +214,53 @@ fn entries_are_copied_and_frames_are_not() {
     assert_eq!(link.next_ack().expect("it is durable").durable, leaders);
 }
 
+/// A letter may be lost, and a partition at rest sends no other: what the metadata waits for is asked for until it has come, and asked
+/// anew of a disk that is doubted once more.
+#[test]
+fn a_replica_that_is_to_be_filled_is_asked_until_it_has_acknowledged() {
+    let joiner = node_id(3);
+    let mut leader = recover(LEADER, Stored::default());
+    let configuration = Configuration {
+        replicas: (0..3).map(node_id).collect(),
+        ack_quorum: 2,
+    };
+    let assignment = Assignment {
+        epoch: Epoch(0),
+        leader: LEADER,
+        configuration,
+        earlier: Vec::new(),
+        joining: vec![joiner],
+        uncertain: Vec::new(),
+    };
+    leader.handle_assignment(NOW, assignment);
+    let opening = actions(&mut leader);
+    flush(&mut leader, LEADER, &opening);
+    let acknowledge = |leader: &mut Replica, accepted: Epoch| {
+        let acknowledged = Sworn::Acknowledged {
+            epoch: Epoch(0),
+            accepted,
+            next_offset: Offset::ZERO,
+        };
+        leader.handle_sworn(NOW, joiner, &acknowledged);
+        actions(leader).contains(&Action::CaughtUp { replica: joiner })
+    };
+    let is_awaited = |leader: &Replica| leader.awaited().contains(&joiner);
+
+    assert!(!acknowledge(&mut leader, NO_EPOCH));
+    assert!(
+        is_awaited(&leader),
+        "it was sent everything, and has not accepted the epoch"
+    );
+    assert!(acknowledge(&mut leader, Epoch(0)));
+    assert!(!is_awaited(&leader));
+    for _ in 0..2 {
+        leader.handle_doubt(NOW, joiner);
+        assert!(is_awaited(&leader), "what it has said counts no more");
+        assert!(acknowledge(&mut leader, Epoch(0)), "it is reported anew");
+        assert!(!is_awaited(&leader));
+    }
+}
+
 /// Compaction leaves gaps, and a message may be lost: a follower cannot tell which it is. It takes no batch that does not begin at its
 /// end, also where the writer before is its own.
 #[test]
