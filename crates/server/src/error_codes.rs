@@ -196,7 +196,9 @@ fn apply_code(error: &ApplyError) -> ErrorCode {
         ApplyError::NoPartitions | ApplyError::PartitionsExhausted | ApplyError::PartitionsChanged { .. } => {
             ErrorCode::InvalidPartitions
         }
-        ApplyError::InvalidReplicaSet | ApplyError::NotAReplica { .. } => ErrorCode::InvalidReplicaAssignment,
+        ApplyError::InvalidReplicaSet
+        | ApplyError::ReplicasInDoubt { .. }
+        | ApplyError::NotAReplica { .. } => ErrorCode::InvalidReplicaAssignment,
         // Somebody else has changed the partition, or it has just been changed: clients are to try again, and take
         // REASSIGNMENT_IN_PROGRESS for lasting.
         ApplyError::ReplicasUnsettled { .. } | ApplyError::EpochNotNext { .. } => {

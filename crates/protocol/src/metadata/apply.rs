@@ -170,6 +170,14 @@ pub enum ApplyError {
         /// The partition.
         partition: PartitionId,
     },
+    /// Its log would be held by nobody who is known to hold it.
+    #[error(
+        "the disks of all these replicas of {partition} are in doubt; keep one that holds what was acknowledged"
+    )]
+    ReplicasInDoubt {
+        /// The partition.
+        partition: PartitionId,
+    },
     /// It has these replicas, or is getting them.
     #[error("{partition} has these replicas, or is getting them")]
     ReplicasUnchanged {

@@ -51,7 +51,8 @@ impl Metadata {
     }
 
     /// The next changes by which drained nodes get rid of what they hold, and internal topics get as many replicas as others have: so many that no
-    /// more than `most` partitions change then. `is_here` says which nodes can give something and take it over.
+    /// more than `most` partitions change then. Those that a drained node was to get are planned anew. `is_here` says which nodes can give something and
+    /// take it over.
     #[must_use]
     pub fn due_replica_sets(
         &self,
@@ -71,13 +72,13 @@ impl Metadata {
             // The rest of them stays as it is.
             let may_move = is_internal || (has_drained && topic.settings.compaction.is_none());
             for (index, found) in (0..).zip(&topic.partitions) {
-                let is_short = found.replicas.len() < enough;
-                if found.reassignment.is_some() {
-                    under_way += 1;
-                } else if may_move
-                    && is_here(found.leader)
-                    && (is_short || found.replicas.iter().any(is_drained))
-                {
+                let wanted = found.wanted();
+                let is_due = wanted.len() < enough || wanted.iter().any(is_drained);
+                let changes = found.reassignment.is_some() && !found.joining().any(|node| is_drained(&node));
+                if changes {
+                    // One that waits for a node that is away takes nothing from the others.
+                    under_way += usize::from(found.joining().all(&is_here));
+                } else if may_move && is_here(found.leader) && is_due {
                     let topic = topic.id;
                     candidates.push((PartitionId { topic, index }, found, enough));
                 }
@@ -90,13 +91,13 @@ impl Metadata {
         // A set that nobody is there to take over stays as it is, and holds up no other.
         let sets = candidates.into_iter().filter_map(|(partition, found, enough)| {
             let set = self.due_set(found, enough, &open, &mut loads);
-            (set[..] != found.replicas[..]).then(|| (partition, set.into()))
+            (set[..] != found.wanted()[..]).then(|| (partition, set.into()))
         });
         sets.take(most.saturating_sub(under_way)).collect()
     }
 
     fn due_set(&self, found: &Partition, enough: usize, nodes: &[NodeId], loads: &mut Loads) -> Vec<NodeId> {
-        let mut set = found.replicas.to_vec();
+        let mut set = found.wanted().to_vec();
         for place in 0..set.len() {
             let Some(drain) = self.nodes.get(&set[place]).and_then(|node| node.drain.as_ref()) else {
                 continue;

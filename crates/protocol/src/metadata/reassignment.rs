@@ -132,6 +132,9 @@ impl Metadata {
         if found.is_unsettled() {
             return Err(ApplyError::ReplicasUnsettled { partition });
         }
+        if replicas.iter().all(|node| found.uncertain.contains(node)) {
+            return Err(ApplyError::ReplicasInDoubt { partition });
+        }
         match replicas == found.wanted() {
             true => Err(ApplyError::ReplicasUnchanged { partition }),
             false => Ok(()),

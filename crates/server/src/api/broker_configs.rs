@@ -19,13 +19,21 @@ struct Given<'a> {
     documentation: &'static str,
 }
 
-/// The replicas of a new topic, which the nodes decide.
-const DEFAULT_REPLICAS: Given<'static> = given(
-    "default.replication.factor",
-    "1",
-    INT,
-    "Three, or as many as there are nodes that others reach (peer.listen).",
-);
+/// The replicas of a new topic, which the nodes decide, and of that of the groups.
+const DEFAULT_REPLICAS: [Given<'static>; 2] = [
+    given(
+        "default.replication.factor",
+        "1",
+        INT,
+        "Three, or as many as there are nodes that others reach (peer.listen).",
+    ),
+    given(
+        "offsets.topic.replication.factor",
+        "1",
+        SHORT,
+        "Three, or as many as there are nodes that others reach; it grows as nodes come.",
+    ),
+];
 
 const GIVEN: &[Given<'static>] = &[
     given(
@@ -42,16 +50,10 @@ const GIVEN: &[Given<'static>] = &[
         "Topics whose cleanup.policy says so are compacted.",
     ),
     given(
-        "offsets.topic.replication.factor",
-        "1",
-        SHORT,
-        "The groups' topic has one replica of each partition.",
-    ),
-    given(
         "process.roles",
         "broker,controller",
         LIST,
-        "The node is its own controller.",
+        "A node may have a vote about the metadata.",
     ),
     given(
         "security.inter.broker.protocol",
@@ -77,7 +79,7 @@ const fn given(
 
 /// The value of a config of Kafka's that nothing changes here.
 pub(super) fn given_value(name: &str) -> Option<&'static str> {
-    if name == DEFAULT_REPLICAS.name {
+    if DEFAULT_REPLICAS.iter().any(|given| given.name == name) {
         return Some("3, or the number of nodes that others reach,");
     }
     let found = GIVEN.iter().find(|given| given.name == name);
@@ -113,11 +115,11 @@ pub(super) fn of_node(core: &Core, detail: Detail) -> Vec<DescribeConfigsResourc
     let replicas = core
         .with_metadata(|metadata| metadata.default_replicas(&[]))
         .to_string();
-    let given_by_cluster = Given {
+    let given_by_cluster = DEFAULT_REPLICAS.map(|given| Given {
         value: &replicas,
-        ..DEFAULT_REPLICAS
-    };
-    let given = GIVEN.iter().chain([&given_by_cluster]);
+        ..given
+    });
+    let given = GIVEN.iter().chain(&given_by_cluster);
     let given = given.map(|given| given_config(given, detail));
     let all = own.chain(under_kafkas_names).chain(given);
     all.chain(of_clients).collect()

@@ -335,10 +335,33 @@ fn sets_that_cannot_change_hold_up_no_other() {
         index: 0,
     };
     assert_eq!(due.iter().map(|(id, _)| *id).collect::<Vec<_>>(), [second]);
-    // One that changes counts, also where a client has asked for it.
+    // One that changes counts, also where a client has asked for it, unless it waits for a node.
     set(&mut image, &[1, 2, 4]);
-    assert_eq!(image.due_replica_sets(1, |node| node.0 != 4), vec![]);
-    assert_eq!(image.due_replica_sets(2, |node| node.0 != 4).len(), 1);
+    assert_eq!(image.due_replica_sets(1, |_| true), vec![]);
+    assert_eq!(image.due_replica_sets(2, |_| true).len(), 1);
+    assert_eq!(image.due_replica_sets(1, |node| node.0 != 4).len(), 1);
+}
+
+/// Who was to take over what a drained node holds may go, too.
+#[test]
+fn what_a_drained_node_was_to_get_goes_to_another_one() {
+    let mut image = cluster(2);
+    let drain = |image: &mut Metadata, node: i32, to: i32| {
+        let to = Some(NodeId(to));
+        let planned = image.plan_drain(NodeId(node), Some(Drain { to }));
+        image.apply(&planned.expect("valid")).expect("planned");
+    };
+    drain(&mut image, 1, 3);
+    set(&mut image, &[3, 2]);
+    let is_here = |node: NodeId| node.0 != 3;
+    assert_eq!(image.due_replica_sets(10, is_here), vec![], "it may come back");
+    drain(&mut image, 3, 4);
+    let wanted: ReplicaSet = nodes(&[4, 2]).into();
+    assert_eq!(image.due_replica_sets(10, is_here), vec![(PARTITION, wanted)]);
+    set(&mut image, &[4, 2]);
+    assert_eq!(assigned(&image).3, [4]);
+    assert_eq!(image.due_replica_sets(10, is_here), vec![]);
+    image.plan_removal(NodeId(3)).expect("it holds nothing");
 }
 
 #[test]
@@ -377,6 +400,15 @@ fn a_disk_in_doubt_counts_again_when_its_present_start_has_caught_up() {
     };
     doubt(&mut image, 2);
     assert_eq!((uncertain(&image), epoch(&image)), (nodes(&[2]), Epoch(0)));
+    // Nobody could say what was acknowledged.
+    let alone = image.plan_replicas(PARTITION, &nodes(&[2]));
+    assert_eq!(
+        alone,
+        Err(ApplyError::ReplicasInDoubt { partition: PARTITION }.into())
+    );
+    image
+        .plan_replicas(PARTITION, &nodes(&[2, 3]))
+        .expect("one holds all");
     let earlier = image
         .plan_caught_up(PARTITION, Epoch(0), (NodeId(2), 1))
         .expect("it is so");

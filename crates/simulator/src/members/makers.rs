@@ -1,0 +1,91 @@
+//! Clients that make topics, write to them, move their replicas, commit offsets, and delete some, until the world ends.
+
+use std::collections::BTreeSet;
+use std::io;
+
+use platform::random::SeededRandom;
+use record::{BatchBuilder, Compression};
+use tokio::time::sleep;
+
+use super::requests::{append, create, delete, read, topics};
+use super::{PARTITIONS, REST, Shared, commits, moves};
+
+/// Makes topics, writes to them and deletes some, until the world ends.
+pub(super) async fn make(shared: Shared, maker: u64, mut random: SeededRandom) {
+    let mut number = 0_u64;
+    let mut own: BTreeSet<String> = BTreeSet::new();
+    while !shared.ends.get() {
+        if shared.rests.get() {
+            sleep(REST).await;
+            continue;
+        }
+        let node = random.below(shared.nodes.len() as u64) as usize;
+        let done = match random.below(11) {
+            9.. if !own.is_empty() => {
+                let place = random.below(own.len() as u64) as usize;
+                let name = own.iter().nth(place).expect("it is below").clone();
+                moves::move_some(&shared, node, &name, PARTITIONS, &mut random)
+                    .await
+                    .map(|()| true)
+            }
+            7..9 => commits::commit_some(&shared, node, &format!("group-{maker}"))
+                .await
+                .map(|()| true),
+            0 if !own.is_empty() => {
+                let place = random.below(own.len() as u64) as usize;
+                let name = own.iter().nth(place).expect("it is below").clone();
+                own.remove(&name);
+                delete(&shared, node, &name).await
+            }
+            1..=3 if !own.is_empty() => {
+                let place = random.below(own.len() as u64) as usize;
+                let name = own.iter().nth(place).expect("it is below").clone();
+                number += 1;
+                let index = random.below(PARTITIONS as u64) as i32;
+                let _ = read(&shared, node, &name, index, 0).await;
+                write_all(&shared, node, &name, number).await.map(|()| true)
+            }
+            _ => {
+                number += 1;
+                let name = format!("topic-{maker}-{number}");
+                let several = shared.nodes.len().min(3) as i16;
+                let is_lone = random.below(3) == 0 && !shared.is_copied;
+                let replicas = if is_lone { 1 } else { several };
+                let made = create(&shared, node, &name, replicas).await;
+                if matches!(made, Ok(true)) {
+                    own.insert(name.clone());
+                    write_all(&shared, node, &name, number).await.map(|()| true)
+                } else {
+                    made
+                }
+            }
+        };
+        match done {
+            Ok(_) => shared.trace.count("makers: answered"),
+            Err(error) => shared
+                .trace
+                .count(format!("makers: connection {:?}", error.kind())),
+        }
+        sleep(REST).await;
+    }
+    shared.unfinished.set(shared.unfinished.get() - 1);
+}
+
+/// Appends a record to each partition, at its leader.
+async fn write_all(shared: &Shared, node: usize, name: &str, number: u64) -> io::Result<()> {
+    let leaders = topics(shared, node).await?.remove(name);
+    let Some(leaders) = leaders else {
+        // The node may have been stopped, and another one asked.
+        return Ok(());
+    };
+    for (index, leader) in (0..).zip(leaders) {
+        let value = format!("{number} of {name}-{index}");
+        let mut builder = BatchBuilder::new(Compression::None);
+        builder.append(0, None, Some(value.as_bytes()), &[]);
+        if let Some(offset) = append(shared, leader, name, index, builder.build()).await? {
+            let place = (name.to_owned(), index, offset);
+            shared.records.borrow_mut().insert(place, value);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,177 @@
+//! Single requests of clients to one node, and what their answers show.
+
+use std::collections::BTreeMap;
+use std::io;
+
+use bytes::Bytes;
+use kafka_wire::create_topics::CreatableTopic;
+use kafka_wire::fetch::{FetchPartition, FetchTopic};
+use kafka_wire::produce::{PartitionProduceData, TopicProduceData};
+use kafka_wire::{
+    CreateTopicsRequest, DeleteTopicsRequest, ErrorCode, FetchRequest, MetadataRequest, ProduceRequest, Text,
+};
+use record::Limits;
+
+use super::{Fate, PARTITIONS, Shared};
+use crate::client::Client;
+
+/// The leaders of all topics' partitions, as a node knows them.
+pub(super) async fn topics(shared: &Shared, node: usize) -> io::Result<BTreeMap<String, Vec<usize>>> {
+    let mut client = Client::connect(&shared.net, shared.nodes[node]).await?;
+    let all = MetadataRequest {
+        topics: None,
+        ..MetadataRequest::default()
+    };
+    let answer = client.call(&all).await?;
+    let of_topic = |topic: kafka_wire::metadata::MetadataResponseTopic| {
+        let mut partitions = topic.partitions;
+        partitions.sort_by_key(|partition| partition.partition_index);
+        let leaders = partitions.iter().map(|partition| place_of(partition.leader_id));
+        (topic.name.unwrap_or_default().to_string(), leaders.collect())
+    };
+    Ok(answer.topics.into_iter().map(of_topic).collect())
+}
+
+pub(super) fn place_of(node: i32) -> usize {
+    usize::try_from(node - 1).expect("nodes count up from one")
+}
+
+/// The value at an offset, at the node that leads the partition.
+pub(super) async fn read(
+    shared: &Shared,
+    node: usize,
+    topic: &str,
+    index: i32,
+    offset: i64,
+) -> io::Result<Option<String>> {
+    let mut client = Client::connect(&shared.net, shared.nodes[node]).await?;
+    let request = FetchRequest {
+        max_wait_ms: 100,
+        max_bytes: 1 << 20,
+        topics: vec![FetchTopic {
+            topic: Text::from(topic),
+            partitions: vec![FetchPartition {
+                partition: index,
+                current_leader_epoch: -1,
+                fetch_offset: offset,
+                partition_max_bytes: 64 << 10,
+                ..FetchPartition::default()
+            }],
+            ..FetchTopic::default()
+        }],
+        ..FetchRequest::default()
+    };
+    let answer = client.call(&request).await?;
+    let data = &answer.responses[0].partitions[0];
+    if data.error_code == 0 {
+        let mut tails = shared.tails.borrow_mut();
+        let shown = tails.entry((node, topic.to_owned(), index)).or_default();
+        if data.high_watermark < *shown {
+            shared.violate(format!(
+                "node {node} shows {topic}-{index} up to {}, and has shown it up to {shown}",
+                data.high_watermark
+            ));
+        }
+        *shown = data.high_watermark.max(*shown);
+    }
+    match ErrorCode::from_code(data.error_code) {
+        Some(ErrorCode::None) => {}
+        Some(ErrorCode::OffsetOutOfRange | ErrorCode::UnknownTopicOrPartition) => return Ok(None),
+        code => return Err(io::Error::other(format!("{code:?}"))),
+    }
+    // A leader that has just begun does not know yet how far its log is committed.
+    if data.high_watermark <= offset {
+        return Err(io::ErrorKind::WouldBlock.into());
+    }
+    let bytes = data.records.chunks.concat();
+    let bytes = Bytes::from(bytes);
+    for batch in record::batches(&bytes).map_while(Result::ok) {
+        for record in record::records(batch.1, &Limits::default()).expect("batches are sound") {
+            let record = record.expect("records are sound");
+            if record.offset.0 == offset {
+                let value = record.value.unwrap_or_default();
+                return Ok(Some(String::from_utf8_lossy(&value).into_owned()));
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// Says whether the topic is there now.
+pub(super) async fn create(shared: &Shared, node: usize, name: &str, replicas: i16) -> io::Result<bool> {
+    let mut client = Client::connect(&shared.net, shared.nodes[node]).await?;
+    let request = CreateTopicsRequest {
+        topics: vec![CreatableTopic {
+            name: Text::from(name),
+            num_partitions: PARTITIONS,
+            replication_factor: replicas,
+            ..CreatableTopic::default()
+        }],
+        timeout_ms: 3_000,
+        ..CreateTopicsRequest::default()
+    };
+    shared.fates.borrow_mut().insert(name.to_owned(), Fate::Open);
+    if replicas == 1 {
+        shared.lone.borrow_mut().insert(name.to_owned());
+    }
+    let code = client.call(&request).await?.topics[0].error_code;
+    let is_made = code == 0;
+    if is_made {
+        shared.fates.borrow_mut().insert(name.to_owned(), Fate::There);
+    } else {
+        shared
+            .trace
+            .count(format!("create: {:?}", ErrorCode::from_code(code)));
+    }
+    Ok(is_made)
+}
+
+pub(super) async fn delete(shared: &Shared, node: usize, name: &str) -> io::Result<bool> {
+    let mut client = Client::connect(&shared.net, shared.nodes[node]).await?;
+    let request = DeleteTopicsRequest {
+        topic_names: vec![Text::from(name)],
+        timeout_ms: 3_000,
+        ..DeleteTopicsRequest::default()
+    };
+    shared.fates.borrow_mut().insert(name.to_owned(), Fate::Open);
+    let code = client.call(&request).await?.responses[0].error_code;
+    match code {
+        0 => drop(shared.fates.borrow_mut().insert(name.to_owned(), Fate::Gone)),
+        _ => shared
+            .trace
+            .count(format!("delete: {:?}", ErrorCode::from_code(code))),
+    }
+    Ok(false)
+}
+
+pub(super) async fn append(
+    shared: &Shared,
+    node: usize,
+    topic: &str,
+    index: i32,
+    batch: Bytes,
+) -> io::Result<Option<i64>> {
+    let mut client = Client::connect(&shared.net, shared.nodes[node]).await?;
+    let request = ProduceRequest {
+        acks: -1,
+        timeout_ms: 3_000,
+        topic_data: vec![TopicProduceData {
+            name: Text::from(topic),
+            partition_data: vec![PartitionProduceData {
+                index,
+                records: Some(batch),
+            }],
+            ..TopicProduceData::default()
+        }],
+        ..ProduceRequest::default()
+    };
+    let answer = client.call(&request).await?;
+    let told = &answer.responses[0].partition_responses[0];
+    if told.error_code != 0 {
+        shared
+            .trace
+            .count(format!("append: {:?}", ErrorCode::from_code(told.error_code)));
+        return Ok(None);
+    }
+    Ok(Some(told.base_offset))
+}
