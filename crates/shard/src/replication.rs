@@ -32,7 +32,7 @@ use storage::{BatchBytes, Read, RecoveredPartition, Reserve, StageError};
 use tokio::sync::{Notify, Semaphore};
 use tokio::time::sleep;
 
-use words::{Deferred, Word};
+use words::{Deferred, Word, tell_contradiction};
 pub use words::{Letter, Message};
 
 use super::member::{AtHand, Member, Report, Shipment, Step, split};
@@ -404,6 +404,7 @@ impl Shard {
             }
             Word::Message(from, Message::Sworn(sworn)) => replica.handle_sworn(now, from, &sworn),
             Word::Message(from, Message::Prompt(prompt, batches)) => {
+                tell_contradiction(id, from, &prompt);
                 replica.handle_prompt(now, from, &prompt);
                 at_hand = split(&batches);
             }

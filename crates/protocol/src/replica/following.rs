@@ -54,10 +54,14 @@ impl Following<'_> {
             Prompt::Accept {
                 first, writer_before, ..
             } => self.accept(*first, *writer_before),
-            Prompt::Commit { tail, .. } => self.commit(now, *tail),
+            Prompt::Commit { tail, .. } => {
+                self.log.hear_tail(self.epoch, *tail);
+                Ok(())
+            }
             Prompt::Trim { log_start, .. } => self.trim(now, *log_start),
             Prompt::Differs { .. } | Prompt::Refused { .. } => Ok(()),
         };
+        self.commit_what_is_here(now);
         if let Err(refusal) = done {
             let epoch = self.epoch;
             self.actions.push_back(Action::Send {
@@ -171,12 +175,14 @@ impl Following<'_> {
 
     /// Of a log that is not accepted yet, only what was compared is the leader's. It is committed there, so it is here: a replica that
     /// lacks much could not lay out what it is sent before.
-    fn commit(&mut self, now: Duration, tail: Offset) -> Result<(), Refusal> {
+    fn commit_what_is_here(&mut self, now: Duration) {
+        let Some(tail) = self.log.heard_tail(self.epoch) else {
+            return;
+        };
         if self.log.commit(now, tail.min(self.log.verified(self.epoch))) {
             let tail = self.log.tail();
             self.actions.push_back(Action::Committed { tail });
         }
-        Ok(())
     }
 
     fn trim(&mut self, now: Duration, log_start: Offset) -> Result<(), Refusal> {

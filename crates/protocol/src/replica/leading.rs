@@ -341,20 +341,10 @@ impl Leading {
         })
     }
 
-    /// The followers that were asked where they stand and have not said, and those that were sent everything while something waits for their
-    /// first acknowledgement: the letter that asks for it may be lost, and a quiet partition sends no other.
+    /// The followers that were asked where they stand, and have not said.
     pub(super) fn awaited(&self) -> impl Iterator<Item = NodeId> + '_ {
-        let owes = |peer: &&Peer| match peer.stage {
-            Stage::Comparing => true,
-            Stage::CatchingUp => false,
-            Stage::Live => peer.durable.is_none() && (self.is_unsettled || !peer.counts()),
-        };
-        let owing = self
-            .peers
-            .iter()
-            .filter(|peer| peer.node != self.node)
-            .filter(owes);
-        owing.map(|peer| peer.node)
+        let comparing = self.peers.iter().filter(|peer| peer.stage == Stage::Comparing);
+        comparing.map(|peer| peer.node).filter(|node| *node != self.node)
     }
 
     /// An entry of this leader as the message that live followers get.

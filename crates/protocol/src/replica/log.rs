@@ -136,6 +136,8 @@ pub(super) struct Log {
     waiting: VecDeque<BatchFacts>,
     /// The end of what is known to equal the log of this epoch's leader, whether the epoch is accepted or not.
     verified: Option<(Epoch, Offset)>,
+    /// The greatest tail that the leader of this epoch has told.
+    heard: Option<(Epoch, Offset)>,
     limits: ProducerLimits,
 }
 
@@ -170,6 +172,7 @@ impl Log {
             covered: stored.covered,
             waiting,
             verified: None,
+            heard: None,
             limits,
         };
         log.commit(now, stored.log_start);
@@ -421,6 +424,17 @@ impl Log {
             Some((of, end)) if of == epoch => end,
             _ => self.tail,
         }
+    }
+
+    /// Takes note of the tail that an epoch's leader tells. What lies below may come later.
+    pub(super) fn hear_tail(&mut self, epoch: Epoch, tail: Offset) {
+        let known = self.heard_tail(epoch).unwrap_or(tail);
+        self.heard = Some((epoch, known.max(tail)));
+    }
+
+    /// The greatest tail that this epoch's leader has told.
+    pub(super) fn heard_tail(&self, epoch: Epoch) -> Option<Offset> {
+        self.heard.filter(|(of, _)| *of == epoch).map(|(_, tail)| tail)
     }
 
     /// Takes note that everything below `tail` is committed, as far as it is here.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use protocol::leader::NodeId;
-use protocol::replica::{Assignment, Prompt, Sworn};
+use protocol::replica::{Assignment, Prompt, Refusal, Sworn};
 use record::PartitionId;
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -150,5 +150,21 @@ impl Deferred {
         }
         let left = self.words.values().flatten();
         self.bytes = left.map(Word::batch_bytes).sum();
+    }
+}
+
+/// No epoch opens without all that was committed, so no replica should know of more: a disk has lost what nobody noticed.
+pub(super) fn tell_contradiction(id: PartitionId, from: NodeId, prompt: &Prompt) {
+    if let Prompt::Refused {
+        refusal: Refusal::Committed { tail },
+        ..
+    } = prompt
+    {
+        tracing::error!(
+            partition = %id,
+            from = from.0,
+            %tail,
+            "a replica knows of committed records that this leader lacks, and takes nothing from it: was a disk restored from a copy?"
+        );
     }
 }

@@ -214,10 +214,9 @@ fn entries_are_copied_and_frames_are_not() {
     assert_eq!(link.next_ack().expect("it is durable").durable, leaders);
 }
 
-/// A letter may be lost, and a partition at rest sends no other: what the metadata waits for is asked for until it has come, and asked
-/// anew of a disk that is doubted once more.
+/// Also of one whose disk is in doubt already: what it has acknowledged and what was reported of it is not true any more.
 #[test]
-fn a_replica_that_is_to_be_filled_is_asked_until_it_has_acknowledged() {
+fn a_disk_that_is_doubted_again_is_asked_again_what_it_holds() {
     let joiner = node_id(3);
     let mut leader = recover(LEADER, Stored::default());
     let configuration = Configuration {
@@ -246,10 +245,10 @@ fn a_replica_that_is_to_be_filled_is_asked_until_it_has_acknowledged() {
     };
     let is_awaited = |leader: &Replica| leader.awaited().contains(&joiner);
 
-    assert!(!acknowledge(&mut leader, NO_EPOCH));
+    assert!(is_awaited(&leader));
     assert!(
-        is_awaited(&leader),
-        "it was sent everything, and has not accepted the epoch"
+        !acknowledge(&mut leader, NO_EPOCH),
+        "it has not accepted the epoch"
     );
     assert!(acknowledge(&mut leader, Epoch(0)));
     assert!(!is_awaited(&leader));
@@ -259,6 +258,48 @@ fn a_replica_that_is_to_be_filled_is_asked_until_it_has_acknowledged() {
         assert!(acknowledge(&mut leader, Epoch(0)), "it is reported anew");
         assert!(!is_awaited(&leader));
     }
+}
+
+/// A journal may not have room for all that a replica lacks until what it has is committed, and nobody tells a quiet partition's tail again.
+#[test]
+fn a_tail_that_was_heard_early_counts_for_what_comes_later() {
+    let mut follower = recover(FOLLOWER, Stored::default());
+    assign(&mut follower, 1, LEADER, true);
+    let epoch = Epoch(1);
+    let commit = |tail| Prompt::Commit {
+        epoch,
+        tail: Offset(tail),
+    };
+    let append = |first_offset| Prompt::Append {
+        epoch,
+        writer_before: if first_offset == 0 { NO_EPOCH } else { Epoch(0) },
+        batches: vec![batch(0, first_offset)],
+    };
+    follower.handle_prompt(NOW, LEADER, &append(0));
+    follower.handle_prompt(NOW, LEADER, &commit(2));
+    assert_eq!(follower.tail(), Offset(1));
+    follower.handle_prompt(NOW, LEADER, &append(1));
+    assert_eq!(follower.tail(), Offset(2));
+    follower.handle_prompt(NOW, LEADER, &append(2));
+    assert_eq!(follower.tail(), Offset(2), "nobody has said that it is committed");
+    let told = |action: &Action| matches!(action, Action::Committed { .. });
+    assert_eq!(
+        actions(&mut follower)
+            .iter()
+            .filter(|action| told(action))
+            .count(),
+        2
+    );
+
+    // Another leader knows only of its own epoch's tail.
+    assign(&mut follower, 2, node_id(2), true);
+    let append = Prompt::Append {
+        epoch: Epoch(2),
+        writer_before: Epoch(0),
+        batches: vec![batch(2, 3)],
+    };
+    follower.handle_prompt(NOW, node_id(2), &append);
+    assert_eq!(follower.tail(), Offset(2));
 }
 
 /// Compaction leaves gaps, and a message may be lost: a follower cannot tell which it is. It takes no batch that does not begin at its
