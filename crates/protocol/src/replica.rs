@@ -26,7 +26,8 @@ use planted::{Bug, planted};
 use record::{Epoch, Offset};
 
 pub use contract::{
-    Action, Assignment, Base, Configuration, Landmark, NO_EPOCH, Persist, Prompt, Refusal, Standing, Sworn,
+    Action, Assignment, Base, Configuration, Follower, Landmark, NO_EPOCH, Persist, Prompt, Refusal,
+    Standing, Sworn,
 };
 pub use log::Stored;
 
@@ -354,6 +355,13 @@ impl Replica {
         let leading = self.leading()?;
         let mut live = leading.live_followers();
         live.find(|node| leading.holds_committed(*node))
+    }
+
+    /// The other replicas, those that are being filled too, as the leader of an epoch sees them; none if this is no leader.
+    pub fn followers(&self) -> impl Iterator<Item = Follower> + '_ {
+        let next_offset = self.next_offset();
+        let leading = self.leading().into_iter();
+        leading.flat_map(move |leading| leading.followers(next_offset))
     }
 
     /// The followers that get every entry of this leader as it is persisted.

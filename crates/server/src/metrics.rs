@@ -18,11 +18,12 @@ use kafka_wire::{ApiKey, ErrorCode};
 use platform::counters::HistogramFigures;
 use platform::process::ProcessUsage;
 use protocol::groups::GROUPS_TOPIC;
-use shard::{AppendRefusal, CompactionFigures};
+use shard::{AppendRefusal, CompactionFigures, LedFigures};
 use storage::StoreStatus;
 
 use crate::groups::{ClosedCoordinator, GroupLag};
 use crate::http::HttpFigures;
+use crate::peers::PeerFigures;
 
 pub(crate) use gather::{ANSWER_WAIT, Gatherer};
 pub(crate) use render::render;
@@ -107,8 +108,28 @@ pub(crate) struct CoreFigures {
     pub(crate) disk_free_bytes: Option<u64>,
     /// The core lets nobody in any more and ends when its connections are answered.
     pub(crate) draining: bool,
+    /// The core's connections with other nodes.
+    pub(crate) peers: Vec<PeerFigures>,
+    /// On the core that watches the other nodes, of a member of a cluster.
+    pub(crate) cluster: Option<ClusterFigures>,
     /// The journals that the core owns, in order.
     pub(crate) journals: Vec<JournalFigures>,
+}
+
+/// The figures of the cluster as one node sees it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ClusterFigures {
+    /// The nodes of the metadata, this one among them.
+    pub(crate) nodes: usize,
+    /// Those that this one has no connection with.
+    pub(crate) nodes_away: usize,
+    pub(crate) leads_metadata: bool,
+    /// Partitions whose leader is away.
+    pub(crate) leaderless_partitions: usize,
+    /// Partitions whose replicas change.
+    pub(crate) moving_partitions: usize,
+    /// Replicas that count for nothing until they are filled again.
+    pub(crate) doubted_replicas: usize,
 }
 
 /// The figures of one topic on one core.
@@ -155,6 +176,12 @@ pub(crate) struct JournalFigures {
     pub(crate) refusal: Option<AppendRefusal>,
     /// The disk has less than its reserve left. `refusal` may name another reason then.
     pub(crate) disk_full: bool,
+    pub(crate) led: LedFigures,
+    pub(crate) epochs_opened: u64,
+    pub(crate) epochs_ended: u64,
+    pub(crate) shipped_bytes: u64,
+    /// Batches of other leaders that wait for room.
+    pub(crate) deferred_bytes: usize,
 }
 
 impl Snapshot {
@@ -201,6 +228,11 @@ impl Snapshot {
     /// The data directory's free space, if a core that answers knows it.
     pub(crate) fn disk_free_bytes(&self) -> Option<u64> {
         self.answered().find_map(|(_, core)| core.disk_free_bytes)
+    }
+
+    /// The cluster, if the core that watches it answers; `None` too of a node that is alone.
+    pub(crate) fn cluster(&self) -> Option<ClusterFigures> {
+        self.answered().find_map(|(_, core)| core.cluster)
     }
 
     /// The cores that answered.

@@ -17,6 +17,7 @@ use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use platform::counters::Counter;
 use protocol::leader::NodeId;
 use protocol::peer::{Encoded, Hello, KnownNode, Message, Own, ShardPair, WIRE_VERSIONS};
 use record::{DirectoryId, Offset};
@@ -71,8 +72,27 @@ pub(crate) struct Peers {
     links: RefCell<BTreeMap<(Purpose, NodeId), Link>>,
     /// Counted up with each connection that is taken.
     generation: Cell<u64>,
+    /// Of each node that there was a connection with.
+    traffic: RefCell<BTreeMap<NodeId, Rc<Traffic>>>,
     /// Addresses that are dialed until there is an image.
     seeds: RefCell<BTreeSet<HostPort>>,
+}
+
+/// What went between this core and a node since the start.
+#[derive(Default)]
+struct Traffic {
+    sent_bytes: Counter,
+    lost: Counter,
+}
+
+/// The connections of this core with a node.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PeerFigures {
+    pub(crate) node: NodeId,
+    pub(crate) connections: usize,
+    pub(crate) lost_connections: u64,
+    pub(crate) queued_bytes: usize,
+    pub(crate) sent_bytes: u64,
 }
 
 /// Room that a message takes of others' until it is written.
@@ -90,6 +110,7 @@ struct Link {
     is_by_rule: bool,
     outgoing: mpsc::UnboundedSender<Outgoing>,
     queued_bytes: Rc<Cell<usize>>,
+    traffic: Rc<Traffic>,
     /// The connection is to end.
     end: Rc<Notify>,
 }
@@ -183,6 +204,7 @@ impl Peers {
             is_by_rule,
             outgoing,
             queued_bytes: Rc::default(),
+            traffic: self.traffic.borrow_mut().entry(node).or_default().clone(),
             end: Rc::default(),
         };
         if let Some(before) = self.links.borrow_mut().insert((purpose, node), link.clone()) {
@@ -199,8 +221,25 @@ impl Peers {
             .is_some_and(|latest| latest.generation == link.generation);
         if is_latest {
             links.remove(&(purpose, node));
+            link.traffic.lost.add(1);
         }
         is_latest
+    }
+
+    /// The connections with each node that there was one with.
+    pub(crate) fn figures(&self) -> Vec<PeerFigures> {
+        let (links, traffic) = (self.links.borrow(), self.traffic.borrow());
+        let figures = traffic.iter().map(|(node, traffic)| {
+            let with_node = || links.iter().filter(|((_, peer), _)| peer == node);
+            PeerFigures {
+                node: *node,
+                connections: with_node().count(),
+                lost_connections: traffic.lost.get(),
+                queued_bytes: with_node().map(|(_, link)| link.queued_bytes.get()).sum(),
+                sent_bytes: traffic.sent_bytes.get(),
+            }
+        });
+        figures.collect()
     }
 }
 

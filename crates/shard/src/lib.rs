@@ -59,7 +59,7 @@ pub use read::{ReadRefusal, ReadRequest, ReadResult, Watch};
 use removal::Removals;
 pub use replay::{ReplayError, replay_batches};
 use replication::Replication;
-pub use replication::{Letter, Message};
+pub use replication::{FollowerFigures, LedFigures, Letter, Message};
 pub use retention::{BY_AGE, BY_SIZE, Outlived, RetentionCounters, Trimmed};
 pub use role::NotLed;
 use role::Role;
@@ -112,6 +112,12 @@ pub struct ShardCounters {
     pub layout_rounds: Counter,
     /// Failures of the disk, and findings of damage.
     pub faults: Counter,
+    /// Epochs that were opened here, of partitions that other nodes hold too.
+    pub epochs_opened: Counter,
+    /// Those that are over.
+    pub epochs_ended: Counter,
+    /// Bytes of batches that were sent to replicas because they lacked them.
+    pub shipped_bytes: Counter,
     pub(crate) compaction: CompactionCounters,
     /// Counts of retention by age.
     pub by_age: RetentionCounters,

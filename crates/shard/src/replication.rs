@@ -32,6 +32,7 @@ use storage::{BatchBytes, Read, RecoveredPartition, Reserve, StageError};
 use tokio::sync::{Notify, Semaphore};
 use tokio::time::sleep;
 
+pub use looks::{FollowerFigures, LedFigures};
 use words::{Deferred, Word, tell_contradiction};
 pub use words::{Letter, Message};
 
@@ -427,7 +428,10 @@ impl Shard {
             // The epoch that they believe in is over.
             partition.wake_readers();
         }
-        if open != partition.role.open_leader().ok().map(Leader::epoch) {
+        let opened = partition.role.open_leader().ok().map(Leader::epoch);
+        if open != opened {
+            self.counters.epochs_opened.add(u64::from(opened.is_some()));
+            self.counters.epochs_ended.add(u64::from(open.is_some()));
             self.replication.leads.notify_one();
         }
         if !self.replication.deferred.borrow().words.is_empty() {

@@ -47,6 +47,17 @@ pub struct Assignment {
     pub uncertain: Vec<NodeId>,
 }
 
+/// What a leader knows of another replica.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Follower {
+    /// Its node.
+    pub node: NodeId,
+    /// It is known to hold all that is committed.
+    pub is_whole: bool,
+    /// Records of this log that it is not known to hold in this epoch.
+    pub lacks: u64,
+}
+
 /// Where a replica stood when it promised an epoch. Its log does not change after that, but by order of that epoch's leader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Standing {

@@ -16,7 +16,7 @@ use bytes::Bytes;
 use planted::{Bug, planted};
 use record::{Epoch, Offset};
 
-use super::contract::{Action, Assignment, Persist, Prompt, Refusal, Sworn};
+use super::contract::{Action, Assignment, Follower, Persist, Prompt, Refusal, Sworn};
 use super::log::Log;
 use super::opening::{Found, is_same_log};
 use crate::history::History;
@@ -330,6 +330,24 @@ impl Leading {
     pub(super) fn live_followers(&self) -> impl Iterator<Item = NodeId> + '_ {
         let live = self.peers.iter().filter(|peer| peer.stage == Stage::Live);
         live.map(|peer| peer.node).filter(|node| *node != self.node)
+    }
+
+    pub(super) fn followers(&self, next_offset: Offset) -> impl Iterator<Item = Follower> + '_ {
+        let others = self.peers.iter().filter(|peer| peer.node != self.node);
+        others.map(move |peer| {
+            let is_live = peer.stage == Stage::Live;
+            // One that is live has the log as it was at the opening, and may not have been asked for more since.
+            let held = match is_live {
+                true => self.first_offset,
+                false => self.leader.log_start(),
+            };
+            let held = peer.durable.unwrap_or(held);
+            Follower {
+                node: peer.node,
+                is_whole: is_live && held >= self.leader.tail(),
+                lacks: u64::try_from(next_offset.0 - held.0).unwrap_or(0),
+            }
+        })
     }
 
     /// Says whether a live follower counts, and holds all that is committed.

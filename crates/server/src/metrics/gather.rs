@@ -16,11 +16,15 @@ use shard::{BY_AGE, BY_SIZE, RetentionCounters, Shard};
 use tokio::task::yield_now;
 use tokio::time::timeout;
 
+use crate::controller::MetadataLog;
 use crate::core::Core;
 use crate::http::HttpCounters;
 use crate::mailbox::{Mailboxes, Stopping};
 
-use super::{CoreAnswer, CoreFigures, JournalFigures, RetentionFigures, Silence, Snapshot, TopicFigures};
+use super::{
+    ClusterFigures, CoreAnswer, CoreFigures, JournalFigures, RetentionFigures, Silence, Snapshot,
+    TopicFigures,
+};
 
 /// A core that answers nothing for this long is not well: its longest turn is a matter of milliseconds.
 pub(crate) const ANSWER_WAIT: Duration = Duration::from_secs(2);
@@ -119,6 +123,7 @@ async fn core_figures(core: &Rc<Core>) -> CoreFigures {
         journals.push(journal_figures(shard).await);
     }
     journals.sort_by_key(|journal| journal.index);
+    let cluster = cluster_figures(core).await;
     CoreFigures {
         connections: counters.connections.get(),
         connections_opened: counters.connections_opened.get(),
@@ -147,8 +152,39 @@ async fn core_figures(core: &Rc<Core>) -> CoreFigures {
         partitions: core.with_metadata(|metadata| metadata.partition_count()),
         disk_free_bytes: core.disk_free_bytes.get(),
         draining: core.is_draining(),
+        peers: core.peers.figures(),
+        cluster,
         journals,
     }
+}
+
+/// Looks through all partitions, some topics at a time.
+async fn cluster_figures(core: &Rc<Core>) -> Option<ClusterFigures> {
+    let status = core.metadata_log.as_ref().and_then(MetadataLog::status)?;
+    let mut figures = core.with_metadata(|metadata| {
+        let away = metadata.nodes().filter(|(node, _)| !core.is_here(*node));
+        ClusterFigures {
+            nodes: metadata.nodes().count(),
+            nodes_away: away.count(),
+            leads_metadata: status.is_leader,
+            leaderless_partitions: 0,
+            moving_partitions: 0,
+            doubted_replicas: 0,
+        }
+    });
+    for some in core.all_topics().await.chunks(TOPICS_AT_A_TIME) {
+        core.with_metadata(|metadata| {
+            for topic in some.iter().filter_map(|(_, id)| metadata.topic(*id)) {
+                for state in metadata.partitions(topic) {
+                    figures.leaderless_partitions += usize::from(!core.is_here(state.leader));
+                    figures.moving_partitions += usize::from(state.target.is_some());
+                    figures.doubted_replicas += state.uncertain.len();
+                }
+            }
+        });
+        yield_now().await;
+    }
+    Some(figures)
 }
 
 /// The figures of the topics that are counted, read some at a time: there may be many.
@@ -215,5 +251,10 @@ async fn journal_figures(shard: &Shard) -> JournalFigures {
         store: shard.store_status(),
         refusal: shard.refuses(),
         disk_full: shard.disk_shortage().is_some(),
+        led: shard.led_figures().await,
+        epochs_opened: counters.epochs_opened.get(),
+        epochs_ended: counters.epochs_ended.get(),
+        shipped_bytes: counters.shipped_bytes.get(),
+        deferred_bytes: shard.deferred_bytes(),
     }
 }

@@ -7,17 +7,18 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet, text};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
+use protocol::leader::NodeId;
 
 use super::Snapshot;
 use super::table::{
-    BUILD, Metric, OF_API, OF_CORE, OF_CORE_ANSWER, OF_ERROR, OF_GROUP, OF_JOURNAL, OF_NODE, OF_RETENTION,
-    OF_TOPIC, Value,
+    BUILD, Metric, OF_API, OF_CORE, OF_CORE_ANSWER, OF_ERROR, OF_FOLLOWER, OF_GROUP, OF_JOURNAL, OF_NODE,
+    OF_PEER, OF_RETENTION, OF_TOPIC, Value,
 };
 
 /// The beginning of every metric's name.
 pub(super) const PREFIX: &str = "ropewalk";
 
-/// The core, journal, config, API, error, group or topic that a value is about; none for the whole node.
+/// The core, journal, config, API, error, group, topic or other node that a value is about; none for the whole node.
 type Labels = Vec<(&'static str, String)>;
 
 /// The snapshot as text.
@@ -84,6 +85,13 @@ impl Collector for Snapshot {
         });
         encode_all(&mut encoder, OF_GROUP, &lags.collect::<Vec<_>>())?;
 
+        let of_peer = |node: NodeId| ("node", node.0.to_string());
+        let peers = self.answered().flat_map(|(core, figures)| {
+            let peers = figures.peers.iter();
+            peers.map(move |peer| ([of_core(core), vec![of_peer(peer.node)]].concat(), peer))
+        });
+        encode_all(&mut encoder, OF_PEER, &peers.collect::<Vec<_>>())?;
+
         let of_journal =
             |core: usize, journal: usize| vec![("core", core.to_string()), ("journal", journal.to_string())];
         let journals = self
@@ -97,7 +105,15 @@ impl Collector for Snapshot {
                 ([of_journal(core, figures.index), config].concat(), retention)
             })
         });
-        encode_all(&mut encoder, OF_RETENTION, &retention.collect::<Vec<_>>())
+        encode_all(&mut encoder, OF_RETENTION, &retention.collect::<Vec<_>>())?;
+        let followers = self.journals().flat_map(|(core, figures)| {
+            let by_node = figures.led.followers.iter();
+            by_node.map(move |(node, followers)| {
+                let labels = [of_journal(core, figures.index), vec![of_peer(*node)]].concat();
+                (labels, followers)
+            })
+        });
+        encode_all(&mut encoder, OF_FOLLOWER, &followers.collect::<Vec<_>>())
     }
 }
 

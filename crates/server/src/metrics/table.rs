@@ -4,6 +4,7 @@
 //! A metric's full name is `ropewalk_NAME`, then its unit, then `_total` for a counter: `received` in bytes is
 //! `ropewalk_received_bytes_total`. Units are base units.
 
+mod cluster;
 mod journal;
 mod uses;
 
@@ -14,6 +15,7 @@ use prometheus_client::registry::Unit;
 
 use platform::counters::HistogramFigures;
 
+pub(super) use self::cluster::{OF_FOLLOWER, OF_PEER};
 pub(super) use self::journal::{OF_JOURNAL, OF_RETENTION};
 pub(super) use self::uses::{OF_API, OF_ERROR, OF_GROUP, OF_TOPIC};
 use super::{CoreAnswer, CoreFigures, Snapshot};
@@ -137,6 +139,48 @@ pub(super) static OF_NODE: &[Metric<Snapshot>] = &[
         None,
         |node| node.metadata().and_then(|core| known(core.topics)),
         "Topics that the node knows.",
+    ),
+    gauge(
+        "nodes",
+        None,
+        |node| node.cluster().and_then(|cluster| known(cluster.nodes)),
+        "Nodes of the cluster, this one among them; missing of a node that is alone, as the next five are.",
+    ),
+    gauge(
+        "nodes_away",
+        None,
+        |node| node.cluster().and_then(|cluster| known(cluster.nodes_away)),
+        "Nodes that this one has no connection with.",
+    ),
+    gauge(
+        "metadata_leader",
+        None,
+        |node| node.cluster().and_then(|cluster| known(cluster.leads_metadata)),
+        "1 of the node that leads the metadata group, 0 of the others; if it is 0 of all, nothing can be changed.",
+    ),
+    gauge(
+        "leaderless_partitions",
+        None,
+        |node| {
+            node.cluster()
+                .and_then(|cluster| known(cluster.leaderless_partitions))
+        },
+        "Partitions whose leader this node has no connection with.",
+    ),
+    gauge(
+        "moving_partitions",
+        None,
+        |node| {
+            node.cluster()
+                .and_then(|cluster| known(cluster.moving_partitions))
+        },
+        "Partitions whose replicas change.",
+    ),
+    gauge(
+        "doubted_replicas",
+        None,
+        |node| node.cluster().and_then(|cluster| known(cluster.doubted_replicas)),
+        "Replicas that count for nothing, because their disk has lost something, until they are filled again.",
     ),
     gauge(
         "disk_free",

@@ -9,16 +9,18 @@ use kafka_wire::{ApiKey, ErrorCode};
 use platform::clock::ManualClock;
 use platform::counters::{Histogram, HistogramFigures};
 use platform::process::ProcessUsage;
-use shard::AppendRefusal;
+use protocol::leader::NodeId;
+use shard::{AppendRefusal, FollowerFigures, LedFigures};
 use storage::StoreStatus;
 
 use crate::groups::{ClosedCoordinator, GroupLag};
 use crate::http::{HttpCounters, HttpFigures};
 use crate::mailbox::{Mailboxes, mailboxes};
+use crate::peers::PeerFigures;
 
 use super::{
-    CompactionFigures, CoreAnswer, CoreFigures, Gatherer, JournalFigures, RetentionFigures, Silence,
-    Snapshot, TopicFigures, render,
+    ClusterFigures, CompactionFigures, CoreAnswer, CoreFigures, Gatherer, JournalFigures, RetentionFigures,
+    Silence, Snapshot, TopicFigures, render,
 };
 
 /// Figures of so many microseconds each.
@@ -75,6 +77,23 @@ fn journal(index: usize) -> JournalFigures {
         },
         refusal: None,
         disk_full: false,
+        led: LedFigures {
+            open: 41,
+            opening: 42,
+            short: 43,
+            followers: [(
+                NodeId(3),
+                FollowerFigures {
+                    behind: 44,
+                    lacks: 45,
+                },
+            )]
+            .into(),
+        },
+        epochs_opened: 46,
+        epochs_ended: 47,
+        shipped_bytes: 48,
+        deferred_bytes: 49,
     }
 }
 
@@ -121,6 +140,21 @@ fn core(journals: Vec<JournalFigures>) -> CoreFigures {
         partitions: 20,
         disk_free_bytes: Some(21),
         draining: false,
+        peers: vec![PeerFigures {
+            node: NodeId(2),
+            connections: 51,
+            lost_connections: 52,
+            queued_bytes: 53,
+            sent_bytes: 54,
+        }],
+        cluster: Some(ClusterFigures {
+            nodes: 3,
+            nodes_away: 1,
+            leads_metadata: true,
+            leaderless_partitions: 55,
+            moving_partitions: 56,
+            doubted_replicas: 57,
+        }),
         journals,
     }
 }
@@ -192,6 +226,11 @@ fn a_snapshot_renders_each_metric_once_for_all_its_subjects() {
         "ropewalk_connections_moved_total{core=\"0\"} 10\nropewalk_connections_moved_total{core=\"1\"} 10\n",
         "ropewalk_journal_max_bytes{core=\"1\",journal=\"1\"} 11\n",
         "ropewalk_chunk_cache_misses_total{core=\"1\",journal=\"1\"} 16\n",
+        "ropewalk_nodes_away 1\n",
+        "ropewalk_metadata_leader 1\n",
+        "ropewalk_peer_sent_bytes_total{core=\"0\",node=\"2\"} 54\n",
+        "ropewalk_short_partitions{core=\"0\",journal=\"0\"} 43\n",
+        "ropewalk_replica_lag_records{core=\"0\",journal=\"0\",node=\"3\"} 45\n",
         "ropewalk_journal_dead{core=\"1\",journal=\"1\"} 0\n",
     ];
     for lines in expected {

@@ -309,6 +309,7 @@ async fn write(link: &Link, mut output: WriteHalf, mut to_write: mpsc::Unbounded
         }
         let queued = link.queued_bytes.get();
         link.queued_bytes.set(queued - bytes);
+        link.traffic.sent_bytes.add(bytes as u64);
     }
     Ended::Closed
 }

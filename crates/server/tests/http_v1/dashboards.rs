@@ -23,7 +23,8 @@ fn named(text: &str) -> BTreeSet<&str> {
 
 #[test]
 fn every_metric_that_is_named_is_there() {
-    let node = TestNode::start_with(&[("groups.lag_check_interval", "10ms")]);
+    let peers = ("peer.listen", "127.0.0.1:0");
+    let node = TestNode::start_with(&[("groups.lag_check_interval", "10ms"), peers]);
     // Of Kafka's APIs only those are told of that somebody has asked for, of topics only those that are used, of errors only
     // those that were told, and of groups only those that have committed.
     let mut wire = node.connect();
@@ -34,12 +35,21 @@ fn every_metric_that_is_named_is_there() {
         Http::of(&node).patch("/v1/groups/readers/offsets", offset).status,
         200
     );
+    // Of other nodes only those are told of that hold something together with this one.
+    let address = node.peer_address().to_string();
+    let _other = TestNode::start_with(&[("cluster.join", &address), peers]);
+    wire.create_topic("shared", 2, &[]);
     // Among the figures are some that are known a moment after the start.
     let mut metrics = String::new();
-    eventually("the free space and the group's lag are known", || {
-        metrics = node.get("/metrics");
-        metrics.contains("\nropewalk_disk_free_bytes ") && metrics.contains("\nropewalk_group_lag_records{")
-    });
+    const LATE: [&str; 3] = ["disk_free_bytes ", "group_lag_records{", "replicas_behind{"];
+    eventually(
+        "the free space, the group's lag and the other node's replicas are known",
+        || {
+            metrics = node.get("/metrics");
+            LATE.iter()
+                .all(|name| metrics.contains(&format!("\nropewalk_{name}")))
+        },
+    );
     let there: BTreeSet<&str> = metrics
         .lines()
         .filter(|line| !line.starts_with('#'))

@@ -1,6 +1,7 @@
 //! Several nodes: others join the first, agree with it on the metadata and hold their part of the partitions.
 
 mod directories;
+mod figures;
 mod groups;
 mod moving;
 mod reassigning;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use platform::slices::Slices;
 use protocol::leader::NodeId;
+use protocol::replica::{Replica, RoleName};
 use record::PartitionId;
 use tokio::time::sleep;
 
@@ -21,7 +22,60 @@ const PREFERRED_CHECK: Duration = Duration::from_secs(3);
 /// Leaders that are handed over after one look.
 const HAND_OVERS_MAX: usize = 500;
 
+/// The partitions of several replicas that a shard leads, as their leaders see them now.
+#[derive(Debug, Clone, Default)]
+pub struct LedFigures {
+    /// Partitions in an open epoch.
+    pub open: usize,
+    /// Partitions whose epoch waits for other replicas.
+    pub opening: usize,
+    /// Open ones of which some replica is not known to hold all that is committed.
+    pub short: usize,
+    /// By node of the other replicas.
+    pub followers: BTreeMap<NodeId, FollowerFigures>,
+}
+
+/// The replicas on another node.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct FollowerFigures {
+    /// Replicas that are not known to hold all that is committed.
+    pub behind: usize,
+    /// Records that they are not known to hold, those that are just on their way too.
+    pub lacks: u64,
+}
+
+impl LedFigures {
+    fn count(&mut self, replica: &Replica) {
+        match (replica.is_open(), replica.role()) {
+            (true, _) => self.open += 1,
+            (false, RoleName::Opening | RoleName::Leading) => self.opening += 1,
+            (false, _) => return,
+        }
+        let mut is_short = false;
+        for follower in replica.followers() {
+            let of_node = self.followers.entry(follower.node).or_default();
+            of_node.behind += usize::from(!follower.is_whole);
+            of_node.lacks += follower.lacks;
+            is_short |= !follower.is_whole;
+        }
+        self.short += usize::from(is_short && replica.is_open());
+    }
+}
+
 impl Shard {
+    /// Looks at all replicas of the shard, some at a time.
+    pub async fn led_figures(&self) -> LedFigures {
+        let mut figures = LedFigures::default();
+        let mut slices = Slices::of_own(LOOKED_AFTER_IN_ONE_TURN);
+        for id in self.replica_ids() {
+            if let Some(Role::Member(member)) = self.partitions.borrow().get(&id).map(|found| &found.role) {
+                figures.count(&member.replica);
+            }
+            slices.did(1).await;
+        }
+        figures
+    }
+
     /// Asks again where an answer does not come: a letter to a partition that was not there yet may have been dropped.
     pub(super) async fn ask_again(self: Rc<Self>) {
         loop {

@@ -76,6 +76,9 @@ impl Shard {
             .flat_map(|bytes| record::batches(bytes).map_while(Result::ok));
         let batches: Vec<_> = batches.map(|(header, _)| BatchFacts::of(&header)).collect();
         turns::spend(bytes.iter().map(Bytes::len).sum::<usize>() + batches.len() * BATCH_WORK_BYTES);
+        self.counters
+            .shipped_bytes
+            .add(bytes.iter().map(Bytes::len).sum::<usize>() as u64);
         let end = batches.last().map_or(first, BatchFacts::next_offset);
         if !batches.is_empty() {
             let prompt = Prompt::Append {

@@ -15,6 +15,48 @@ pub(in crate::metrics) static OF_JOURNAL: &[Metric<JournalFigures>] = &[
         "Partitions that write to the journal, the internal one of the metadata included.",
     ),
     gauge(
+        "led_partitions",
+        None,
+        |journal| known(journal.led.open),
+        "Partitions of several replicas that this node leads.",
+    ),
+    gauge(
+        "opening_partitions",
+        None,
+        |journal| known(journal.led.opening),
+        "Partitions that this node is to lead, and that wait for other replicas; so do their clients.",
+    ),
+    gauge(
+        "short_partitions",
+        None,
+        |journal| known(journal.led.short),
+        "Partitions led here of which some replica is not known to hold all that is committed (Kafka's under-replicated partitions).",
+    ),
+    counter(
+        "epochs_opened",
+        None,
+        |journal| known(journal.epochs_opened),
+        "Times that this node began to lead a partition of several replicas.",
+    ),
+    counter(
+        "epochs_ended",
+        None,
+        |journal| known(journal.epochs_ended),
+        "Times that it leads one no more, or leads it in another epoch.",
+    ),
+    counter(
+        "shipped",
+        Some(Unit::Bytes),
+        |journal| known(journal.shipped_bytes),
+        "Bytes of batches that were sent to replicas which lacked them.",
+    ),
+    gauge(
+        "deferred",
+        Some(Unit::Bytes),
+        |journal| known(journal.deferred_bytes),
+        "Bytes of batches of other leaders that wait for room in this journal.",
+    ),
+    gauge(
         "idempotent_producers",
         None,
         |journal| known(journal.producers),

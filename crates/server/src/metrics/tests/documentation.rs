@@ -7,8 +7,8 @@ use prometheus_client::metrics::MetricType;
 
 use super::super::render::{PREFIX, render};
 use super::super::table::{
-    BUILD, Metric, OF_API, OF_CORE, OF_CORE_ANSWER, OF_ERROR, OF_GROUP, OF_JOURNAL, OF_NODE, OF_RETENTION,
-    OF_TOPIC,
+    BUILD, Metric, OF_API, OF_CORE, OF_CORE_ANSWER, OF_ERROR, OF_FOLLOWER, OF_GROUP, OF_JOURNAL, OF_NODE,
+    OF_PEER, OF_RETENTION, OF_TOPIC,
 };
 use super::{core, journal, snapshot};
 
@@ -46,8 +46,10 @@ fn described() -> Vec<(String, &'static str, &'static str, &'static str)> {
         .chain(rows(OF_ERROR, "core, api, error"))
         .chain(rows(OF_TOPIC, "core, topic"))
         .chain(rows(OF_GROUP, "group, topic"))
+        .chain(rows(OF_PEER, "core, node"))
         .chain(rows(OF_JOURNAL, "core, journal"))
         .chain(rows(OF_RETENTION, "core, journal, config"))
+        .chain(rows(OF_FOLLOWER, "core, journal, node"))
         .collect()
 }
 
