@@ -1,5 +1,5 @@
 """The story that every client lives through: one producer and a group whose members join, leave and are killed while the
-node is killed and restarted; the client's codecs; the administration of topics and groups. `run_story` is all that a suite calls.
+node is killed and restarted, or each of three nodes; the client's codecs; the administration of topics and groups. `run_story` is all that a suite calls.
 
 What the client says is judged by `group_ledger`; what the node says is asked with librdkafka, as an impartial witness.
 """
@@ -13,6 +13,7 @@ from confluent_kafka.admin import AdminClient
 
 from suites_support import letters
 from suites_support.client_program import Client
+from suites_support.cluster import Cluster
 from suites_support.group_ledger import GroupLedger, Member
 from suites_support.kafka_node import node_in
 from suites_support.load import client, reading
@@ -183,7 +184,11 @@ class Story:
         codecs = self._send_letters()
         self._read_at_rest()
         self._rebalance_under_load()
-        self._kill_the_node_under_load()
+        if isinstance(self.node, Cluster):
+            self._kill_each_node_under_load()
+            self._roll_under_load()
+        else:
+            self._kill_the_node_under_load()
         self._restart_in_order()
         letters.check_log(self.program.name, self.witness.consumer, codecs)
         self._administer_groups()
@@ -221,9 +226,30 @@ class Story:
         self.node.kill()
         self._start_node()
         self._wait_for_more("the node was killed", WITHIN_KILLED_NODE)
+        self._come_to_rest("the node was killed")
+
+    def _kill_each_node_under_load(self):
+        """Leaders, the group's coordinator and the leader of the metadata are among them. The two others go on."""
+        for node in self.node.nodes:
+            node.kill()
+            self.witness = Witness(self.node, self.topic, self.group)
+            self._wait_for_more("a node was killed", WITHIN_KILLED_NODE)
+            node.start()
+        self._come_to_rest("each node was killed once")
+
+    def _roll_under_load(self):
+        """A rolling restart: each node hands over before it stops."""
+        self.writing = True
+        for node in self.node.nodes:
+            node.restart()
+            self._wait_for_more("a node was restarted", WITHIN_KILLED_NODE)
+        self._come_to_rest("all nodes were restarted")
+
+    def _come_to_rest(self, what):
         self.writing = False
+        self.witness = Witness(self.node, self.topic, self.group)
         self._settle(WITHIN_KILLED_NODE)
-        self._wait_for_members("the node was killed", WITHIN_KILLED_NODE)
+        self._wait_for_members(what, WITHIN_KILLED_NODE)
 
     def _restart_in_order(self):
         """Offsets are where they were, and only what is new is read."""
@@ -231,8 +257,8 @@ class Story:
             self._leave(member)
         self._wait_for_members("all left")
         before, again = self.witness.committed(), self.ledger.read_again()
-        self.node.stop()
-        self._start_node()
+        self.node.restart()
+        self.witness = Witness(self.node, self.topic, self.group)
         after = wait_until(self.witness.committed, WITHIN_RECORDS, "the committed offsets are told")
         demand(after == before, f"the group had committed {before}; after a restart {after}")
         self._join(2)

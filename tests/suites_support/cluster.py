@@ -1,4 +1,4 @@
-"""Three `ropewalk serve` processes that are one cluster: the first founds it, the others join."""
+"""Three `ropewalk serve` processes that are one cluster: the first founds it, the others join. It has the methods of `Node` that suites of clients call."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -12,16 +12,18 @@ from confluent_kafka.admin import AdminClient
 class Cluster:
     """`kafka` has the addresses of all nodes: clients find whichever is there."""
 
-    def __init__(self, work, count=3):
+    is_kafka = False
+
+    def __init__(self, work, count=3, settings=None):
         founder = f"127.0.0.1:{free_port()}"
         self.nodes = []
         for number in range(1, count + 1):
             folder = work / f"node-{number}"
             folder.mkdir()
-            settings = {**TINY, "peer.listen": founder if number == 1 else f"127.0.0.1:{free_port()}"}
+            own = {**(settings or TINY), "peer.listen": founder if number == 1 else f"127.0.0.1:{free_port()}"}
             if number > 1:
-                settings["cluster.join"] = founder
-            self.nodes.append(Node(folder / "data", folder / "node.log", settings))
+                own["cluster.join"] = founder
+            self.nodes.append(Node(folder / "data", folder / "node.log", own))
         self.is_founded = False
         self.kafka = ",".join(node.kafka for node in self.nodes)
 
@@ -40,6 +42,14 @@ class Cluster:
     def stop(self):
         for node in self.nodes:
             node.stop()
+
+    def restart(self):
+        """A rolling restart: one node after the other, each in order."""
+        for node in self.nodes:
+            node.restart()
+
+    def leader_of(self, topic, partition):
+        return self.nodes[self.leaders(topic)[partition]]
 
     def leaders(self, topic):
         """The node that leads each partition, as an index of `nodes`; none for a partition without a leader."""

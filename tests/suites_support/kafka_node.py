@@ -1,4 +1,4 @@
-"""A real Kafka in the place of our node: the same client, the same story, so that one sees whose fault a failure is."""
+"""What suites of clients run against: a node of ours; a real Kafka, so that one sees whose fault a failure is; or three nodes of one cluster."""
 
 import atexit
 import os
@@ -6,6 +6,7 @@ import signal
 import subprocess
 from pathlib import Path
 
+from suites_support.cluster import Cluster
 from suites_support.node import Node, free_port
 from suites_support.suite import demand, wait_until
 
@@ -16,12 +17,13 @@ SETTINGS = ["auto.create.topics.enable=false", "offsets.topic.num.partitions=1",
 
 
 def node_in(work, settings):
-    """A node of ours; or, with ROPEWALK_AGAINST=kafka, a real Kafka."""
-    if os.environ.get("ROPEWALK_AGAINST") == "kafka":
+    """A node of ours; or, with ROPEWALK_AGAINST, a real Kafka (`kafka`) or three nodes (`cluster`)."""
+    against = os.environ.get("ROPEWALK_AGAINST")
+    if against == "kafka":
         return KafkaNode(work)
-    node = Node(work / "data", work / "node.log", settings)
-    node.is_kafka = False
-    return node
+    if against == "cluster":
+        return Cluster(work, settings=settings)
+    return Node(work / "data", work / "node.log", settings)
 
 
 class KafkaNode:
@@ -49,6 +51,13 @@ class KafkaNode:
 
         wait_until(ready, 180, "Kafka is ready")
         self.server = int(said.read_text().split()[-1])
+
+    def restart(self):
+        self.stop()
+        self.start()
+
+    def leader_of(self, _topic, _partition):
+        return self
 
     def kill(self):
         self._end(signal.SIGKILL)

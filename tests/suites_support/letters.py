@@ -39,7 +39,7 @@ def check_batches(client, node, has):
     """Each letter is in the log under the codec that was asked for: whoever reads it does not see that."""
     wanted = [codec for codec, *_ in letters(has)]
     found = []
-    for first, count, codec in wire.batches(node, TOPIC, 0, len(wanted)):
+    for first, count, codec in wire.batches(node.leader_of(TOPIC, 0), TOPIC, 0, len(wanted)):
         demand(first == len(found), f"{client}: a batch of {TOPIC} begins at {first}, not at {len(found)}")
         found += [CODECS[codec]] * count
     _demand_alike(f"{client}, codecs in the log", found, wanted)

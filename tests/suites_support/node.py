@@ -60,6 +60,7 @@ class Node:
 
     def __init__(self, data, log, settings=None, unbounded=None):
         self.unbounded = unbounded
+        self.is_kafka = False
         # The rows of the memory table that are made use of; all unless told.
         self.rows = None
         # Those that its topics have together, if they are many.
@@ -98,6 +99,13 @@ class Node:
         self._is_ready = True
         self._watch_cores()
         return time.monotonic() - began
+
+    def restart(self):
+        self.stop()
+        self.start()
+
+    def leader_of(self, _topic, _partition):
+        return self
 
     def _well_or_gone(self, path):
         code = self.process.poll()

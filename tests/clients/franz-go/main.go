@@ -38,7 +38,7 @@ func groupProtocol(protocol string) []kgo.Opt {
 
 // produce sends with the client's own defaults, which are idempotent.
 func produce(address, topic string) error {
-	client, err := kgo.NewClient(kgo.SeedBrokers(address), kgo.DefaultProduceTopic(topic))
+	client, err := kgo.NewClient(kgo.SeedBrokers(strings.Split(address, ",")...), kgo.DefaultProduceTopic(topic))
 	if err != nil {
 		return err
 	}
@@ -118,7 +118,7 @@ func consume(leaving context.Context, address, topic, group, protocol string) er
 	waiting := &uncommitted{last: map[int32]*kgo.Record{}}
 	client, err := kgo.NewClient(append(
 		groupProtocol(protocol),
-		kgo.SeedBrokers(address),
+		kgo.SeedBrokers(strings.Split(address, ",")...),
 		kgo.ConsumerGroup(group),
 		kgo.ConsumeTopics(topic),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
@@ -170,7 +170,7 @@ func codecs(address, topic string) error {
 		contract.Tell("sent", codec)
 	}
 	places := map[string]map[int32]kgo.Offset{topic: {0: kgo.NewOffset().AtStart()}}
-	client, err := kgo.NewClient(kgo.SeedBrokers(address), kgo.ConsumePartitions(places))
+	client, err := kgo.NewClient(kgo.SeedBrokers(strings.Split(address, ",")...), kgo.ConsumePartitions(places))
 	if err != nil {
 		return err
 	}
@@ -194,7 +194,7 @@ func codecs(address, topic string) error {
 
 func sendLetters(address, topic, codec string) error {
 	compression := kgo.ProducerBatchCompression(compressions[codec])
-	client, err := kgo.NewClient(kgo.SeedBrokers(address), kgo.DefaultProduceTopic(topic), compression)
+	client, err := kgo.NewClient(kgo.SeedBrokers(strings.Split(address, ",")...), kgo.DefaultProduceTopic(topic), compression)
 	if err != nil {
 		return err
 	}
@@ -211,7 +211,7 @@ func sendLetters(address, topic, codec string) error {
 }
 
 func admin(address string) error {
-	client, err := kgo.NewClient(kgo.SeedBrokers(address))
+	client, err := kgo.NewClient(kgo.SeedBrokers(strings.Split(address, ",")...))
 	if err != nil {
 		return err
 	}
@@ -221,7 +221,7 @@ func admin(address string) error {
 	return contract.Administer(map[string]func([]string) ([]string, error){
 		"create": func(arguments []string) ([]string, error) {
 			partitions, _ := strconv.Atoi(arguments[1])
-			_, err := admin.CreateTopic(ctx, int32(partitions), 1, nil, arguments[0])
+			_, err := admin.CreateTopic(ctx, int32(partitions), -1, nil, arguments[0])
 			return ok, err
 		},
 		"delete": func(arguments []string) ([]string, error) {
@@ -334,7 +334,7 @@ func state(ctx context.Context, admin *kadm.Client, group string) ([]string, err
 }
 
 func transact(address, topic string) error {
-	client, err := kgo.NewClient(kgo.SeedBrokers(address), kgo.TransactionalID("once"))
+	client, err := kgo.NewClient(kgo.SeedBrokers(strings.Split(address, ",")...), kgo.TransactionalID("once"))
 	if err != nil {
 		return err
 	}

@@ -255,7 +255,7 @@ public class ContractClient {
         List<String> ok = List.of("ok");
         return Map.of(
             "create", words -> {
-                get(admin.createTopics(List.of(new NewTopic(words[1], Integer.parseInt(words[2]), (short) 1))).all());
+                get(admin.createTopics(List.of(new NewTopic(words[1], Optional.of(Integer.parseInt(words[2])), Optional.empty()))).all());
                 return ok;
             },
             "delete", words -> {

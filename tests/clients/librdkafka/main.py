@@ -126,7 +126,7 @@ def admin(address):
     client = AdminClient(settings(address))
 
     def create(topic, partitions):
-        client.create_topics([NewTopic(topic, int(partitions), 1)])[topic].result(30)
+        client.create_topics([NewTopic(topic, int(partitions), -1)])[topic].result(30)
         return ["ok"]
 
     def delete(topic):

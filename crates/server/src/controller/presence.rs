@@ -151,6 +151,17 @@ impl Core {
         }
     }
 
+    /// The nodes that can be given something to lead; none where this node is about to stop.
+    pub(crate) async fn nodes_here(&self) -> BTreeSet<NodeId> {
+        let here = self.facts.mailboxes.call(0, |core| async move {
+            core.with_metadata(|metadata| {
+                let nodes = metadata.nodes().map(|(node, _)| node);
+                nodes.filter(|node| core.is_here(*node)).collect()
+            })
+        });
+        here.await.unwrap_or_default()
+    }
+
     /// Says whether this node leads the metadata group, and reaches a majority of those with a vote. A leader that is cut off takes everybody else
     /// for away, and what it proposes then might come to be much later.
     fn leads_a_majority(&self) -> bool {

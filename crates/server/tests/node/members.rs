@@ -11,8 +11,8 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 
 use kafka_wire::{
-    CreateTopicsRequest, DeleteTopicsRequest, DescribeQuorumRequest, ErrorCode, MetadataRequest,
-    MetadataResponse,
+    CreateTopicsRequest, DeleteTopicsRequest, DescribeQuorumRequest, ElectLeadersRequest, ErrorCode,
+    MetadataRequest, MetadataResponse,
 };
 
 use crate::producers;
@@ -279,7 +279,19 @@ fn leaders_are_handed_over_and_back() {
         // It has drained: others lead already, and nobody has had to miss it.
         assert!(!leaders(&mut wire, "orders").contains(&2));
     });
-    eventually("it leads again", || leaders(&mut wire, "orders") == [1, 2, 3]);
+    // Who asks for that waits for it.
+    let elect = ElectLeadersRequest {
+        topic_partitions: None,
+        ..ElectLeadersRequest::default()
+    };
+    let elected = wire.call(2, &elect).replica_election_results.into_iter();
+    let elected = elected.flat_map(|topic| topic.partition_result);
+    let elected: Vec<_> = elected.map(|told| (told.partition_id, told.error_code)).collect();
+    assert!(
+        elected.is_empty() || elected == [(1, 0)],
+        "it led before, or was waited for: {elected:?}"
+    );
+    assert_eq!(leaders(&mut wire, "orders"), [1, 2, 3]);
     let mut own = second.connect();
     eventually("it serves", || own.fetch("orders", 1, 0).error_code == 0);
     assert_eq!(own.read_values("orders", 1), ["one"]);
