@@ -14,10 +14,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kafka_wire::produce::{
-    LeaderIdAndEpoch, PartitionProduceResponse, ProduceRequest, ProduceResponse, TopicProduceResponse,
+    LeaderIdAndEpoch, NodeEndpoint, PartitionProduceResponse, ProduceRequest, ProduceResponse,
+    TopicProduceResponse,
 };
 use kafka_wire::{ErrorCode, Text};
-use record::TopicId;
+use protocol::leader::NodeId;
+use protocol::metadata::Metadata;
+use record::{PartitionId, TopicId};
 use shard::{AppendRefusal, AppendRequest};
 use storage::SharedMemory;
 use tokio::time::{Instant, timeout_at};
@@ -28,6 +31,7 @@ use crate::caller::Caller;
 use crate::connection::Connection;
 use crate::core::{Core, NodeFacts};
 use crate::error_codes::append_code;
+use crate::leader_hints::LeaderHints;
 
 /// The least time for which `acks=all` waits, however little a client gives: its time is meant for followers, and where there
 /// are none Kafka has the answer at the first look. Here a flush lies between.
@@ -35,6 +39,8 @@ pub(crate) const FLUSH_PATIENCE_MIN: Duration = Duration::from_secs(1);
 /// The same for a producer that waits for the leader alone, which in Kafka never takes too long. A disk that hangs must not
 /// have connections wait for ever.
 const LEADER_PATIENCE_MIN: Duration = Duration::from_secs(30);
+/// From here on who asks the wrong node is told who leads (KIP-951).
+const FIRST_WITH_CURRENT_LEADER: i16 = 10;
 
 /// Starts all appends of a request. The answer comes from the future; with `acks=0` nobody wants it. `memory` is the
 /// request's, if it was received where its batch can stay.
@@ -52,8 +58,41 @@ pub(crate) fn produce(
     let core = core.clone();
     async move {
         let started = begun.wait().await;
-        answer_all(&core, started, deadline).await
+        let mut response = answer_all(&core, started, deadline).await;
+        if version >= FIRST_WITH_CURRENT_LEADER {
+            core.with_metadata(|metadata| tell_leaders(metadata, core.facts.node, &mut response));
+        }
+        response
     }
+}
+
+/// Says who leads the partitions that are appended to at the wrong node.
+fn tell_leaders(metadata: &Metadata, own: NodeId, response: &mut ProduceResponse) {
+    let mut hints = LeaderHints::new(metadata, own);
+    for topic in &mut response.responses {
+        let by_name = || metadata.topic_named(&topic.name).map(|topic| topic.id);
+        let id = Some(topic.topic_id)
+            .filter(|_| topic.name.is_empty())
+            .or_else(by_name);
+        let Some(id) = id else { continue };
+        for partition in &mut topic.partition_responses {
+            let index = partition.index;
+            let id = PartitionId { topic: id, index };
+            if let Some((leader, epoch)) = hints.hint(id, partition.error_code) {
+                partition.current_leader = LeaderIdAndEpoch {
+                    leader_id: leader.0,
+                    leader_epoch: epoch.0,
+                };
+            }
+        }
+    }
+    let endpoint = |(node_id, host, port)| NodeEndpoint {
+        node_id,
+        host,
+        port,
+        rack: None,
+    };
+    response.node_endpoints = hints.endpoints().map(endpoint).collect();
 }
 
 /// The time for which the answers to appends under way are waited for.

@@ -31,7 +31,7 @@ use decision::{Decision, decide};
 use look::{Outcome, Planned, owner_count, plan, read_all, sight};
 use waiting::Waiting;
 
-/// From here on who believes in an epoch that is over is told who leads now (KIP-951).
+/// From here on who asks the wrong node is told who leads (KIP-951).
 const FIRST_WITH_CURRENT_LEADER: i16 = 16;
 /// A fetch may name so many partitions, however few all topics may have.
 const PARTITIONS_MIN: usize = 10_000;
@@ -107,7 +107,7 @@ pub(crate) async fn fetch(
     let found = fetch.find(outcomes, gives_way(&core, holds_room)).await;
     let mut response = respond(&core, opened, found.outcomes, committed_only).await;
     if version >= FIRST_WITH_CURRENT_LEADER {
-        core.with_metadata(|metadata| tell_leaders(metadata, &mut response));
+        core.with_metadata(|metadata| tell_leaders(metadata, core.facts.node, &mut response));
     }
     Fetched {
         response,

@@ -24,6 +24,7 @@ mod fetch_session;
 mod groups;
 mod http;
 mod idle_poll;
+mod leader_hints;
 mod log_bounds;
 mod long;
 mod mailbox;

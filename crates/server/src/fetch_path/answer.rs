@@ -1,20 +1,19 @@
 //! Makes the answer of a fetch, when all is found that it brings.
 
-use std::collections::BTreeSet;
-
 use kafka_wire::fetch::{
     FetchResponse, FetchableTopicResponse, LeaderIdAndEpoch, NodeEndpoint, PartitionData,
 };
-use kafka_wire::{ErrorCode, RecordChunks, Text};
+use kafka_wire::{ErrorCode, RecordChunks};
 use platform::slices::Slices;
 use protocol::leader::NodeId;
-use protocol::metadata::{Metadata, Node};
+use protocol::metadata::Metadata;
 use record::{Offset, PartitionId};
 use shard::ReadResult;
 
 use super::look::Outcome;
 use crate::core::Core;
 use crate::fetch_session::{Opened, Told};
+use crate::leader_hints::LeaderHints;
 
 /// Partitions that are told of before others have their turn.
 const TOLD_IN_ONE_TURN: usize = 5_000;
@@ -70,36 +69,30 @@ pub(super) async fn respond(
     }
 }
 
-/// Says who leads the partitions whose epoch the client believes in is over, and where.
-pub(super) fn tell_leaders(metadata: &Metadata, response: &mut FetchResponse) {
-    let mut leaders = BTreeSet::new();
+/// Says who leads the partitions that the client looks for at the wrong node, or in an epoch that is over.
+pub(super) fn tell_leaders(metadata: &Metadata, own: NodeId, response: &mut FetchResponse) {
+    let mut hints = LeaderHints::new(metadata, own);
     for topic in &mut response.responses {
         for partition in &mut topic.partitions {
-            if partition.error_code != ErrorCode::FencedLeaderEpoch.code() {
-                continue;
-            }
             let id = PartitionId {
                 topic: topic.topic_id,
                 index: partition.partition_index,
             };
-            let Some(state) = metadata.partition(id) else {
-                continue;
-            };
-            partition.current_leader = LeaderIdAndEpoch {
-                leader_id: state.leader.0,
-                leader_epoch: state.epoch.0,
-            };
-            leaders.insert(state.leader);
+            if let Some((leader, epoch)) = hints.hint(id, partition.error_code) {
+                partition.current_leader = LeaderIdAndEpoch {
+                    leader_id: leader.0,
+                    leader_epoch: epoch.0,
+                };
+            }
         }
     }
-    let leaders = metadata.nodes().filter(|(id, _)| leaders.contains(id));
-    let endpoint = |(id, node): (NodeId, &Node)| NodeEndpoint {
-        node_id: id.0,
-        host: Text::from(&*node.address.host),
-        port: node.address.port.into(),
+    let endpoint = |(node_id, host, port)| NodeEndpoint {
+        node_id,
+        host,
+        port,
         rack: None,
     };
-    response.node_endpoints = leaders.map(endpoint).collect();
+    response.node_endpoints = hints.endpoints().map(endpoint).collect();
 }
 
 fn partition_data(partition_index: i32, outcome: Outcome, committed_only: bool) -> PartitionData {

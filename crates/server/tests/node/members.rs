@@ -3,6 +3,7 @@
 mod directories;
 mod figures;
 mod groups;
+mod hints;
 mod moving;
 mod reassigning;
 
