@@ -112,7 +112,12 @@ pub struct Node {
     pub home: Option<Home>,
     /// It gives up all that it holds, and gets nothing more.
     pub drain: Option<Drain>,
+    /// What it shares with nodes that fail at the same time, as its last start said; `None` if it did not.
+    pub rack: Option<Rack>,
 }
+
+/// The name of a rack.
+pub type Rack = Arc<str>;
 
 /// A topic.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -357,6 +357,14 @@ impl Replica {
         live.find(|node| leading.holds_committed(*node))
     }
 
+    /// The leader that this replica follows in the latest epoch that it knows of, and that epoch; `None` if it does not follow.
+    #[must_use]
+    pub fn followed(&self) -> Option<(NodeId, Epoch)> {
+        let assignment = self.assignment.as_ref()?;
+        let is_latest = assignment.epoch == self.floor() && matches!(self.role, Role::Following);
+        is_latest.then_some((assignment.leader, assignment.epoch))
+    }
+
     /// The other replicas, those that are being filled too, as the leader of an epoch sees them; none if this is no leader.
     pub fn followers(&self) -> impl Iterator<Item = Follower> + '_ {
         let next_offset = self.next_offset();

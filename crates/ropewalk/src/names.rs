@@ -294,6 +294,7 @@ fn start_of(metadata: &Metadata, cluster: ClusterId, node: NodeId) -> Vec<Comman
         node,
         address,
         home: None,
+        rack: None,
     };
     format.into_iter().chain([start]).collect()
 }

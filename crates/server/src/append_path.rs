@@ -86,11 +86,11 @@ fn tell_leaders(metadata: &Metadata, own: NodeId, response: &mut ProduceResponse
             }
         }
     }
-    let endpoint = |(node_id, host, port)| NodeEndpoint {
+    let endpoint = |(node_id, host, port, rack)| NodeEndpoint {
         node_id,
         host,
         port,
-        rack: None,
+        rack,
     };
     response.node_endpoints = hints.endpoints().map(endpoint).collect();
 }

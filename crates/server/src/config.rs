@@ -82,6 +82,8 @@ pub struct Config {
 pub struct NodeSettings {
     /// This node's number in its cluster.
     pub id: i32,
+    /// What it shares with nodes that fail at the same time; `None` if nobody says.
+    pub rack: Option<String>,
 }
 
 /// Keys under `cluster`.
@@ -312,7 +314,10 @@ impl Default for Config {
             cores: 0,
             pin_threads: true,
             idle_poll: Duration::from_micros(50),
-            node: NodeSettings { id: NODE_ID },
+            node: NodeSettings {
+                id: NODE_ID,
+                rack: None,
+            },
             cluster: ClusterSettings { join: Vec::new() },
             peer: PeerSettings {
                 listen: None,

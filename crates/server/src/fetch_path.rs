@@ -75,6 +75,7 @@ pub(crate) async fn fetch(
     }
     let bounds = FetchBounds::of(&request, limits, now);
     let committed_only = request.isolation_level == 1;
+    let rack = request.rack_id.clone();
     let consumer = Consumer {
         session: &connection.session,
         address: caller.address(),
@@ -95,7 +96,7 @@ pub(crate) async fn fetch(
     if is_long {
         next_slice().await;
     }
-    let (outcomes, planned) = plan(&core, &opened.wanted, version).await;
+    let (outcomes, planned) = plan(&core, &opened.wanted, version, &rack).await;
     for planned in &planned {
         connection.note_owner(core.facts.owner_of(planned.read.partition));
     }

@@ -38,12 +38,18 @@ impl<'a> LeaderHints<'a> {
         Some((state.leader, state.epoch))
     }
 
-    /// Number, host and port of each leader that was named.
-    pub(crate) fn endpoints(self) -> impl Iterator<Item = (i32, Text, i32)> {
+    /// Number, host, port and rack of each leader that was named.
+    pub(crate) fn endpoints(self) -> impl Iterator<Item = (i32, Text, i32, Option<Text>)> {
         let LeaderHints { metadata, named, .. } = self;
         named.into_iter().filter_map(|node| {
-            let address = &metadata.node(node)?.address;
-            Some((node.0, Text::from(&*address.host), address.port.into()))
+            let known = metadata.node(node)?;
+            let (address, rack) = (&known.address, known.rack.as_deref());
+            Some((
+                node.0,
+                Text::from(&*address.host),
+                address.port.into(),
+                rack.map(Text::from),
+            ))
         })
     }
 }

@@ -5,11 +5,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use planted::{Bug, planted};
+use protocol::leader::NodeId;
 use record::{Epoch, Offset, PartitionId};
 use storage::{Located, Read, ReadError, ReadJob};
 
 use super::{Partition, Shard, Watcher};
 use crate::TopicCounters;
+use crate::role::{NotLed, Role};
 
 /// A wish to read one partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,6 +24,10 @@ pub struct ReadRequest {
     pub bytes_max: usize,
     /// The epoch that the reader believes in; `None` if any will do.
     pub epoch: Option<Epoch>,
+    /// A replica that does not lead may answer.
+    pub from_any: bool,
+    /// The node of a replica that is nearer to the reader than the leader is.
+    pub near: Option<NodeId>,
 }
 
 /// A partition that a reader waits for, as it numbers it.
@@ -60,6 +66,8 @@ pub struct ReadResult {
     pub bytes: usize,
     /// More may be found at once from behind the batches on, and might have fitted.
     pub is_part: bool,
+    /// Nothing was read: the reader finds it at this replica, which is nearer to it.
+    pub nearer: Option<NodeId>,
 }
 
 /// Reasons for which nothing was read.
@@ -112,11 +120,8 @@ impl Shard {
     /// The partition, or its leader, is not here; or the epoch is another one.
     pub fn check_epoch(&self, partition: PartitionId, wanted: Option<Epoch>) -> Result<Epoch, ReadRefusal> {
         let current = self.with_leader(partition, |leader| leader.epoch())?;
-        match wanted {
-            Some(wanted) if wanted < current => Err(ReadRefusal::FencedEpoch { wanted, current }),
-            Some(wanted) if wanted > current => Err(ReadRefusal::UnknownEpoch { wanted, current }),
-            _ => Ok(current),
-        }
+        check_epoch(wanted, current)?;
+        Ok(current)
     }
 
     /// Reads committed batches, beginning with the one that holds `from`. At the tail it finds none and returns at once:
@@ -125,7 +130,6 @@ impl Shard {
     /// # Errors
     /// As [`ReadRefusal`] has them. Bytes that fail their checksum are never returned.
     pub async fn read(self: &Rc<Self>, request: ReadRequest) -> Result<ReadResult, ReadRefusal> {
-        self.check_epoch(request.partition, request.epoch)?;
         let (mut result, counters) = self.begin_read(&request)?;
         if let Some(counters) = counters {
             (result.batches, result.is_part) = self
@@ -152,31 +156,69 @@ impl Shard {
         let partition = partitions
             .get(&request.partition)
             .ok_or_else(|| self.absence(request.partition))?;
-        let leader = partition.role.open_leader()?;
-        let (log_start, mut tail) = (leader.log_start(), leader.tail());
-        partition.check_bounds(leader);
-        if planted(Bug::UncommittedShown) {
-            tail = leader.next_offset();
+        let View {
+            epoch,
+            log_start,
+            mut tail,
+            next_offset,
+        } = self.view(&partition.role, request.from_any)?;
+        check_epoch(request.epoch, epoch)?;
+        if let Ok(leader) = partition.role.leader() {
+            partition.check_bounds(leader);
         }
-        if request.from < log_start || request.from > leader.next_offset() {
+        if planted(Bug::UncommittedShown) {
+            tail = next_offset;
+        }
+        if request.from < log_start || request.from > next_offset {
             return Err(ReadRefusal::OutOfRange {
                 wanted: request.from,
                 log_start,
                 tail,
             });
         }
+        let near = request
+            .near
+            .filter(|near| partition.role.is_held_by(*near, request.from));
         let result = ReadResult {
             log_start,
             tail,
+            nearer: near,
             ..ReadResult::default()
         };
-        let is_wanted = request.bytes_max > 0 && request.from < tail;
+        let is_wanted = request.bytes_max > 0 && request.from < tail && near.is_none();
         let counters = is_wanted.then(|| {
             partition
                 .counters(request.partition.topic, &self.topic_book)
                 .clone()
         });
         Ok((result, counters))
+    }
+
+    /// What readers may see of a partition here. Of a replica that only follows, if they may read that: as much as it knows to be committed, for
+    /// as long as its leader reaches it.
+    fn view(&self, role: &Role, from_any: bool) -> Result<View, NotLed> {
+        let leader = match role.open_leader() {
+            Err(NotLed::NotLeader) if from_any => return self.follower_view(role).ok_or(NotLed::NotLeader),
+            leader => leader?,
+        };
+        Ok(View {
+            epoch: leader.epoch(),
+            log_start: leader.log_start(),
+            tail: leader.tail(),
+            next_offset: leader.next_offset(),
+        })
+    }
+
+    fn follower_view(&self, role: &Role) -> Option<View> {
+        let Role::Member(member) = role else { return None };
+        let replica = &member.replica;
+        let (leader, epoch) = replica.followed().filter(|_| !member.is_given_up())?;
+        self.replication.is_linked_with(leader).then(|| View {
+            epoch,
+            log_start: replica.log_start(),
+            tail: replica.tail(),
+            next_offset: replica.next_offset(),
+        })
     }
 
     /// Reads whole batches of the offsets `[from, until)`: at most `bytes_max` bytes, but at least one batch. `until` is the
@@ -279,8 +321,8 @@ impl Shard {
         let mut partitions = self.partitions.borrow_mut();
         for watch in watches {
             let has_not_moved = |partition: &&mut Box<Partition>| {
-                let leader = partition.role.leader();
-                leader.is_ok_and(|leader| leader.tail() <= watch.seen)
+                let view = self.view(&partition.role, true);
+                view.is_ok_and(|view| view.tail <= watch.seen)
             };
             match partitions.get_mut(&watch.partition).filter(has_not_moved) {
                 Some(partition) => partition.watch(watch.number, reader),
@@ -308,6 +350,22 @@ impl Shard {
                 ReadRefusal::Fault(fault.to_string())
             }
         }
+    }
+}
+
+/// See [`Shard::view`].
+struct View {
+    epoch: Epoch,
+    log_start: Offset,
+    tail: Offset,
+    next_offset: Offset,
+}
+
+fn check_epoch(wanted: Option<Epoch>, current: Epoch) -> Result<(), ReadRefusal> {
+    match wanted {
+        Some(wanted) if wanted < current => Err(ReadRefusal::FencedEpoch { wanted, current }),
+        Some(wanted) if wanted > current => Err(ReadRefusal::UnknownEpoch { wanted, current }),
+        _ => Ok(()),
     }
 }
 

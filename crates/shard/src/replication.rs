@@ -140,6 +140,11 @@ impl Replication {
         }
     }
 
+    /// Says whether letters reach a node, and come from it.
+    pub(super) fn is_linked_with(&self, node: NodeId) -> bool {
+        self.linked.borrow().contains_key(&node)
+    }
+
     /// Says whether words for a replica wait for room.
     #[cfg(test)]
     pub(super) fn defers(&self, id: PartitionId) -> bool {

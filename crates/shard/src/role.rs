@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use protocol::leader::{Append, AppendError, Appended, Checked, Numbered};
+use protocol::leader::{Append, AppendError, Appended, Checked, NodeId, Numbered};
 use protocol::{Admission, Durability, Leader, Vows};
 use record::{Epoch, Offset, PartitionId};
 
@@ -80,6 +80,15 @@ impl Role {
             }
             role => role.leader(),
         }
+    }
+
+    /// Says whether another node follows this leader, with all that is committed, and holds something at an offset, or will next.
+    pub(crate) fn is_held_by(&self, node: NodeId, from: Offset) -> bool {
+        let Role::Member(member) = self else { return false };
+        let end = member.replica.next_offset();
+        let holds = |lacks: u64| from.0 as u64 + lacks <= end.0 as u64;
+        let mut followers = member.replica.followers();
+        followers.any(|of| of.node == node && of.is_whole && holds(of.lacks))
     }
 
     /// The leader, for what concerns its producers and their time.

@@ -237,7 +237,12 @@ impl Metadata {
         self.check(command)?;
         match command {
             Command::FormatCluster { cluster } => self.cluster = Some(*cluster),
-            Command::StartNode { node, address, home } => {
+            Command::StartNode {
+                node,
+                address,
+                home,
+                rack,
+            } => {
                 let known = self.nodes.get(node);
                 let incarnation = known.map_or(0, |known| known.incarnation + 1);
                 let drain = known.and_then(|known| known.drain.clone());
@@ -249,6 +254,7 @@ impl Metadata {
                         incarnation,
                         home: home.clone(),
                         drain,
+                        rack: rack.clone(),
                     },
                 );
             }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use record::{ClusterId, DirectoryId, Epoch, PartitionId, TopicId};
 
+use super::Rack;
 use super::broker_config::KnownBrokerConfig;
 use super::topic_config::ConfigChange;
 use crate::encoding::{DecodeError, Reader, Writer};
@@ -61,6 +62,8 @@ pub enum Command {
         address: Address,
         /// For other nodes; `None` in logs that do not say it.
         home: Option<Home>,
+        /// See [`Node::rack`](super::Node::rack).
+        rack: Option<Rack>,
     },
     /// An id is given to a directory, for the node that is to start over it.
     JoinNode {
@@ -185,12 +188,13 @@ pub const COMMAND_BYTES_MAX: usize = 384 << 10;
 
 const FORMAT: &str = "metadata command";
 /// Says since version 2 for which client's address topics are made or changed, and since 3 how other nodes reach a node. Since 4 there are
-/// changes of replicas, and nodes that are drained or removed.
-const VERSION: u8 = 4;
+/// changes of replicas, and nodes that are drained or removed, and since 5 the racks of nodes.
+const VERSION: u8 = 5;
 /// 16 is a part of an image.
 const DOUBT_KIND: u8 = 17;
 const FIRST_WITH_CLIENTS: u8 = 2;
 const FIRST_WITH_HOMES: u8 = 3;
+const FIRST_WITH_RACKS: u8 = 5;
 
 /// Says whether a config, of topics or of brokers, is one by which less can be kept.
 fn limits_what_is_kept(config: &str) -> bool {
@@ -293,11 +297,17 @@ impl Command {
                 writer.u8(1);
                 writer.bytes_16(cluster.0);
             }
-            Command::StartNode { node, address, home } => {
+            Command::StartNode {
+                node,
+                address,
+                home,
+                rack,
+            } => {
                 writer.u8(2);
                 writer.i32(node.0);
                 write_address(&mut writer, address);
                 write_home(&mut writer, home.as_ref());
+                write_rack(&mut writer, rack.as_ref());
             }
             Command::JoinNode { node, home } => {
                 writer.u8(10);
@@ -434,6 +444,10 @@ fn read_command(reader: &mut Reader<'_>, version: u8) -> Result<Command, DecodeE
             home: match version {
                 ..FIRST_WITH_HOMES => None,
                 _ => read_home(reader)?,
+            },
+            rack: match version {
+                ..FIRST_WITH_RACKS => None,
+                _ => read_rack(reader)?,
             },
         },
         3 => Command::CreateTopic {
@@ -586,6 +600,18 @@ pub(crate) fn read_home(reader: &mut Reader<'_>) -> Result<Option<Home>, DecodeE
         peer,
         start: reader.u64("start of a node")?,
     }))
+}
+
+pub(super) fn write_rack(writer: &mut Writer, rack: Option<&Rack>) {
+    writer.u8(u8::from(rack.is_some()));
+    rack.iter().for_each(|rack| writer.text(rack));
+}
+
+pub(super) fn read_rack(reader: &mut Reader<'_>) -> Result<Option<Rack>, DecodeError> {
+    match read_flag(reader, "rack")? {
+        true => Ok(Some(reader.text("rack")?.into())),
+        false => Ok(None),
+    }
 }
 
 pub(super) fn read_flag(reader: &mut Reader<'_>, field: &'static str) -> Result<bool, DecodeError> {

@@ -13,10 +13,12 @@ use record::{ClusterId, Epoch, Offset, TopicId};
 
 use super::broker_config::BrokerConfig;
 use super::command::{
-    read_address, read_broker, read_changes, read_client, read_drain, read_flag, read_home, read_replica_set,
+    read_address, read_broker, read_changes, read_client, read_drain, read_flag, read_home, read_rack,
+    read_replica_set,
 };
 use super::command::{
-    write_address, write_broker, write_changes, write_client, write_drain, write_home, write_replica_set,
+    write_address, write_broker, write_changes, write_client, write_drain, write_home, write_rack,
+    write_replica_set,
 };
 use super::memory::new_topic_bytes;
 use super::reassignment::Reassignment;
@@ -28,10 +30,11 @@ use crate::producers::ProducerId;
 
 const FORMAT: &str = "metadata image";
 /// Says since version 2 how other nodes reach a node, and which have joined and not started; since 3 which replicas change, and which nodes are
-/// drained.
-const VERSION: u8 = 3;
+/// drained; since 4 the racks of nodes.
+const VERSION: u8 = 4;
 const FIRST_WITH_HOMES: u8 = 2;
 const FIRST_WITH_REASSIGNMENTS: u8 = 3;
+const FIRST_WITH_RACKS: u8 = 4;
 const CHECKSUM_BYTES: usize = 8;
 /// Incarnations and epochs: far from what counting up could reach, so that what goes on from there never overflows.
 const COUNT_MAX: i32 = i32::MAX / 2;
@@ -64,6 +67,7 @@ impl ImageWriter {
             writer.i32(known.incarnation);
             write_home(&mut writer, known.home.as_ref());
             write_drain(&mut writer, known.drain.as_ref());
+            write_rack(&mut writer, known.rack.as_ref());
         }
         writer.count(image.joined.len());
         for (node, home) in &image.joined {
@@ -166,6 +170,10 @@ impl Metadata {
                 ..FIRST_WITH_REASSIGNMENTS => None,
                 _ => read_drain(reader)?,
             };
+            let rack = match version {
+                ..FIRST_WITH_RACKS => None,
+                _ => read_rack(reader)?,
+            };
             self.nodes.insert(
                 id,
                 Node {
@@ -173,6 +181,7 @@ impl Metadata {
                     incarnation,
                     home,
                     drain,
+                    rack,
                 },
             );
         }

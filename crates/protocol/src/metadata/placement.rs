@@ -1,10 +1,11 @@
-//! The nodes that replicas are put on: the ones that hold the fewest, of those that others reach and that are not drained.
+//! The nodes that replicas are put on: the ones that hold the fewest, of those that others reach and that are not drained; in as many racks as
+//! there are.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use record::{PartitionId, TopicId};
 
-use super::{DEFAULT_REPLICAS, Metadata, Partition, PlanError, ReplicaSet, is_internal};
+use super::{DEFAULT_REPLICAS, Metadata, Partition, PlanError, Rack, ReplicaSet, is_internal};
 use crate::leader::NodeId;
 
 impl Metadata {
@@ -36,10 +37,12 @@ impl Metadata {
                 set.remove(last.expect("a set of two has one that does not lead"));
             }
             while set.len() < wanted {
-                let next = loads.least(&nodes, &set).ok_or(PlanError::UnreachableNodes {
-                    got: count,
-                    reachable: nodes.len(),
-                })?;
+                let next = loads
+                    .least(&nodes, &set, None)
+                    .ok_or(PlanError::UnreachableNodes {
+                        got: count,
+                        reachable: nodes.len(),
+                    })?;
                 set.push(next);
                 loads.add(next);
             }
@@ -104,13 +107,13 @@ impl Metadata {
             };
             let chosen = drain.to;
             let chosen = chosen.filter(|node| nodes.contains(node) && !set.contains(node));
-            if let Some(next) = chosen.or_else(|| loads.least(nodes, &set)) {
+            if let Some(next) = chosen.or_else(|| loads.least(nodes, &set, Some(set[place]))) {
                 loads.add(next);
                 set[place] = next;
             }
         }
         while set.len() < enough
-            && let Some(next) = loads.least(nodes, &set)
+            && let Some(next) = loads.least(nodes, &set, None)
         {
             loads.add(next);
             set.push(next);
@@ -124,8 +127,46 @@ impl Metadata {
             .filter(|node| self.nodes[node].drain.is_none())
     }
 
+    fn rack(&self, node: NodeId) -> Option<&Rack> {
+        self.nodes.get(&node)?.rack.as_ref()
+    }
+
+    /// The same nodes, so that neighbours are in different racks where they can be. One without a rack is in one of its own.
+    pub(super) fn by_turns_of_racks(&self, nodes: Vec<NodeId>) -> Vec<NodeId> {
+        let mut racks: Vec<(Option<&Rack>, VecDeque<NodeId>)> = Vec::new();
+        for node in nodes {
+            let rack = self.rack(node);
+            match racks.iter_mut().find(|(of, _)| rack.is_some() && *of == rack) {
+                Some((_, nodes)) => nodes.push_back(node),
+                None => racks.push((rack, [node].into())),
+            }
+        }
+        let mut by_turns = Vec::new();
+        while racks.iter().any(|(_, nodes)| !nodes.is_empty()) {
+            by_turns.extend(racks.iter_mut().filter_map(|(_, nodes)| nodes.pop_front()));
+        }
+        by_turns
+    }
+
+    /// So many of these nodes, the earlier ones first, but as few as can be in one rack.
+    pub(super) fn over_racks<'a>(
+        &self,
+        nodes: impl Iterator<Item = &'a NodeId> + Clone,
+        count: usize,
+    ) -> ReplicaSet {
+        let mut racks = BTreeSet::new();
+        let mut is_elsewhere = |node: &NodeId| self.rack(*node).is_none_or(|rack| racks.insert(rack));
+        let (apart, others): (Vec<NodeId>, Vec<NodeId>) = nodes.copied().partition(|node| is_elsewhere(node));
+        apart.into_iter().chain(others).take(count).collect()
+    }
+
     fn loads(&self) -> Loads {
-        let mut loads = Loads::default();
+        let racks = self.nodes.iter();
+        let racks = racks.filter_map(|(node, known)| Some((*node, known.rack.clone()?)));
+        let mut loads = Loads {
+            racks: racks.collect(),
+            replicas: BTreeMap::new(),
+        };
         for found in self.topics.values().flat_map(|topic| &topic.partitions) {
             found.wanted().iter().for_each(|node| loads.add(*node));
         }
@@ -134,21 +175,28 @@ impl Metadata {
 }
 
 /// The replicas that each node has, or is to have.
-#[derive(Debug, Default)]
-struct Loads(BTreeMap<NodeId, usize>);
+#[derive(Debug)]
+struct Loads {
+    replicas: BTreeMap<NodeId, usize>,
+    racks: BTreeMap<NodeId, Rack>,
+}
 
 impl Loads {
     fn get(&self, node: &NodeId) -> usize {
-        self.0.get(node).copied().unwrap_or(0)
+        self.replicas.get(node).copied().unwrap_or(0)
     }
 
-    /// The node with the fewest of those that are not in a set.
-    fn least(&self, nodes: &[NodeId], set: &[NodeId]) -> Option<NodeId> {
+    /// The node with the fewest of those that are not in a set: in a rack that is not in it either, if there is one. `leaving` is about to go out of it.
+    fn least(&self, nodes: &[NodeId], set: &[NodeId], leaving: Option<NodeId>) -> Option<NodeId> {
+        let stay = set.iter().filter(|node| Some(**node) != leaving);
+        let taken: BTreeSet<&Rack> = stay.filter_map(|node| self.racks.get(node)).collect();
         let free = nodes.iter().filter(|node| !set.contains(node));
-        free.min_by_key(|node| (self.get(node), **node)).copied()
+        let is_taken = |node: &NodeId| self.racks.get(node).is_some_and(|rack| taken.contains(rack));
+        free.min_by_key(|node| (is_taken(node), self.get(node), **node))
+            .copied()
     }
 
     fn add(&mut self, node: NodeId) {
-        *self.0.entry(node).or_default() += 1;
+        *self.replicas.entry(node).or_default() += 1;
     }
 }

@@ -443,8 +443,10 @@ impl Metadata {
             });
         }
         // There are as many sets as nodes: partitions share them.
-        let beginning_at = |first: usize| nodes.iter().cycle().skip(first).take(count).copied().collect();
-        let sets: Vec<ReplicaSet> = (0..nodes.len()).map(beginning_at).collect();
+        let nodes = self.by_turns_of_racks(nodes);
+        let sets: Vec<ReplicaSet> = (0..nodes.len())
+            .map(|first| self.over_racks(nodes.iter().cycle().skip(first).take(nodes.len()), count))
+            .collect();
         let of_index = |index: i32| {
             let index = usize::try_from(index).expect("partition indexes are not negative");
             ReplicaSet::clone(&sets[index % sets.len()])

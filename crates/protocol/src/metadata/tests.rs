@@ -19,6 +19,7 @@ pub(super) fn start(node: i32) -> Command {
             port: 9092,
         },
         home: None,
+        rack: None,
     }
 }
 
@@ -473,10 +474,10 @@ fn commands_of_version_1_name_no_client() {
 #[test]
 fn unknown_versions_and_kinds_are_refused() {
     let mut bytes = start(0).encode().to_vec();
-    bytes[0] = 5;
+    bytes[0] = 6;
     assert!(matches!(
         Command::decode(&bytes),
-        Err(DecodeError::UnknownVersion { got: 5, known: 4, .. })
+        Err(DecodeError::UnknownVersion { got: 6, known: 5, .. })
     ));
     assert_eq!(
         Command::decode(&[1, 99]),
@@ -551,6 +552,7 @@ fn started_at_home(node: i32, home: &Home) -> Command {
         node,
         address,
         home: Some(home.clone()),
+        rack: None,
     }
 }
 
@@ -625,10 +627,12 @@ fn a_node_joins_before_it_starts_and_only_over_its_directory() {
 }
 
 #[test]
-fn a_command_of_a_version_without_homes_is_read() {
+fn starts_of_versions_without_homes_and_racks_are_read() {
     let bytes = start(7).encode();
-    let old = [&[2], &bytes[1..bytes.len() - 1]].concat();
-    assert_eq!(Command::decode(&old), Ok(start(7)));
+    for (version, missing) in [(2, 2), (4, 1)] {
+        let old = [&[version], &bytes[1..bytes.len() - missing]].concat();
+        assert_eq!(Command::decode(&old), Ok(start(7)));
+    }
 }
 
 pub(super) fn any_command() -> impl Strategy<Value = Command> {
@@ -642,12 +646,17 @@ pub(super) fn any_command() -> impl Strategy<Value = Command> {
             cluster: ClusterId(id)
         }),
         (0..4).prop_map(start),
-        (0..4, any_home()).prop_map(|(node, home)| {
+        (0..4, any_home(), prop::option::of("[a-c]")).prop_map(|(node, home, rack)| {
             let Command::StartNode { node, address, .. } = start(node) else {
                 unreachable!("it is a start")
             };
             let home = Some(home);
-            Command::StartNode { node, address, home }
+            Command::StartNode {
+                node,
+                address,
+                home,
+                rack: rack.map(Into::into),
+            }
         }),
         (-1..6, any_home()).prop_map(|(node, home)| Command::JoinNode {
             node: NodeId(node),

@@ -42,7 +42,7 @@ pub(super) async fn handle(
             broker_id: id.0,
             host: Text::from(&*node.address.host),
             port: node.address.port.into(),
-            rack: None,
+            rack: node.rack.as_deref().map(Text::from),
             is_fenced: false,
         });
         brokers.collect()

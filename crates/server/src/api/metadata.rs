@@ -347,7 +347,7 @@ fn brokers(metadata: &Metadata) -> Vec<MetadataResponseBroker> {
         node_id: id.0,
         host: Text::from(&*node.address.host),
         port: node.address.port.into(),
-        rack: None,
+        rack: node.rack.as_deref().map(Text::from),
     });
     brokers.collect()
 }

@@ -92,6 +92,11 @@ pub(super) static KEYS: &[Key] = &[
         "The node's number in its cluster; a data directory belongs to the number it was made with. Unless it is set, a node that joins is given a free one.",
     ),
     word(
+        "node.rack",
+        |c| Slot::Name(&mut c.node.rack),
+        "The rack of the node, or whatever it shares with nodes that fail at the same time. A partition's replicas are put in different racks where there are enough, and consumers with the same client.rack read from the replica there. Empty if nobody says.",
+    ),
+    word(
         "cluster.join",
         |c| Slot::Addresses(&mut c.cluster.join),
         "The addresses of nodes whose cluster a node with an empty directory joins, those where they listen for other nodes; later they are tried beside those that the node knows. Empty for a cluster that this node begins.",

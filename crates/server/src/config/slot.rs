@@ -19,6 +19,8 @@ pub(super) enum Slot<'a> {
     Addresses(&'a mut Vec<HostPort>),
     /// `host:port` for others, or nothing.
     Advertised(&'a mut Option<HostPort>),
+    /// A word of up to 255 bytes, or nothing.
+    Name(&'a mut Option<String>),
     Switch(&'a mut bool),
     Number(&'a mut i32),
     Count(&'a mut usize),
@@ -56,6 +58,12 @@ fn read_addresses(text: &str) -> Option<Vec<HostPort>> {
         .collect()
 }
 
+const NAME_BYTES_MAX: usize = 255;
+
+fn is_name(text: &str) -> bool {
+    text.len() <= NAME_BYTES_MAX && !text.contains(char::is_control)
+}
+
 impl Slot<'_> {
     /// Reads the value from `text`. On an error, which says what is expected, nothing has changed.
     pub(super) fn read(self, text: &str, range: Range) -> Result<(), String> {
@@ -74,6 +82,8 @@ impl Slot<'_> {
                 address,
                 read_host_port(text).filter(|address| address.port > 0).map(Some),
             ),
+            Slot::Name(name) if text.is_empty() => put(name, Some(None)),
+            Slot::Name(name) => put(name, is_name(text).then(|| Some(text.to_owned()))),
             Slot::Switch(on) => put(on, bool::read(text)),
             Slot::Number(place) => put(place, number().and_then(|number| i32::try_from(number).ok())),
             Slot::Count(place) => put(place, number().and_then(|number| usize::try_from(number).ok())),
@@ -102,6 +112,7 @@ impl Slot<'_> {
                 shown.join(",")
             }
             Slot::Advertised(address) => address.as_ref().map(HostPort::to_string).unwrap_or_default(),
+            Slot::Name(name) => (*name).clone().unwrap_or_default(),
             Slot::Switch(on) => on.word().to_owned(),
             Slot::Number(number) => number.to_string(),
             Slot::Count(count) => count.to_string(),
@@ -129,6 +140,9 @@ impl Slot<'_> {
             Slot::Advertised(_) => {
                 "host:port that clients can reach, with a port from 1 to 65535, or empty".to_owned()
             }
+            Slot::Name(_) => {
+                format!("a name of at most {NAME_BYTES_MAX} bytes without control characters, or empty")
+            }
             Slot::Switch(_) => bool::expected(),
             Slot::Number(_) | Slot::Count(_) => format!("a whole number from {min} to {max}"),
             Slot::MemoryBytes(_) | Slot::DiskBytes(_) => {
@@ -150,7 +164,7 @@ impl Slot<'_> {
     pub(super) fn kind(&self) -> KeyKind {
         match self {
             Slot::Path(_) | Slot::Listen(_) | Slot::ListenIfAny(_) | Slot::Advertised(_) => KeyKind::Text,
-            Slot::Addresses(_) => KeyKind::Text,
+            Slot::Addresses(_) | Slot::Name(_) => KeyKind::Text,
             Slot::LogFormat(_) | Slot::LogLevel(_) => KeyKind::Text,
             Slot::Switch(_) => KeyKind::Switch,
             Slot::Number(_) | Slot::Count(_) => KeyKind::Number,

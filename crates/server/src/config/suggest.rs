@@ -11,6 +11,7 @@ const KAFKA_NAMES: &[(&str, &str)] = &[
     ("advertised.listeners", "kafka.advertised"),
     ("auto.create.topics.enable", "topics.auto_create"),
     ("broker.id", "node.id"),
+    ("broker.rack", "node.rack"),
     ("connections.max.idle.ms", "limits.connection_idle"),
     ("fetch.max.bytes", "limits.fetch_bytes"),
     (

@@ -32,8 +32,9 @@ pub(super) async fn respond(
         slices.did(1).await;
         let stands = outcome
             .as_ref()
-            .map(|result| (result.tail.0, result.log_start.0))
-            .ok();
+            .ok()
+            .filter(|result| result.nearer.is_none())
+            .map(|result| (result.tail.0, result.log_start.0));
         let new = match (&outcome, stands) {
             (Ok(result), _) => result.bytes > 0 || wanted.told != stands,
             (Err(_), _) => true,
@@ -86,11 +87,11 @@ pub(super) fn tell_leaders(metadata: &Metadata, own: NodeId, response: &mut Fetc
             }
         }
     }
-    let endpoint = |(node_id, host, port)| NodeEndpoint {
+    let endpoint = |(node_id, host, port, rack)| NodeEndpoint {
         node_id,
         host,
         port,
-        rack: None,
+        rack,
     };
     response.node_endpoints = hints.endpoints().map(endpoint).collect();
 }
@@ -115,7 +116,7 @@ fn partition_data(partition_index: i32, outcome: Outcome, committed_only: bool) 
         log_start_offset: result.log_start.0,
         current_leader: LeaderIdAndEpoch::default(),
         aborted_transactions: committed_only.then(Vec::new),
-        preferred_read_replica: -1,
+        preferred_read_replica: result.nearer.map_or(-1, |node| node.0),
         records: RecordChunks {
             chunks: result.batches,
         },

@@ -14,6 +14,8 @@ pub(super) struct Sight {
     pub(super) is_part: bool,
     /// There are records that were not found for want of room.
     pub(super) lies_ahead: bool,
+    /// A partition is to be read at another node.
+    pub(super) is_elsewhere: bool,
     /// A partition cannot be read. What is not there, or not yet, keeps nobody from waiting for the rest.
     pub(super) has_failed: bool,
 }
@@ -32,7 +34,11 @@ pub(super) fn decide(sight: &Sight, bytes_min: usize) -> Decision {
     let is_cramped = sight.room_bytes.unwrap_or(0) < bytes_min;
     // And there is no waiting for what is there already, only further on.
     let is_all_there = is_cramped || sight.is_part || sight.available_bytes >= bytes_min;
-    if sight.has_failed || sight.found_bytes >= bytes_min || (sight.found_bytes > 0 && is_all_there) {
+    if sight.has_failed
+        || sight.is_elsewhere
+        || sight.found_bytes >= bytes_min
+        || (sight.found_bytes > 0 && is_all_there)
+    {
         return Decision::Answer;
     }
     match sight.room_bytes.is_none() && sight.lies_ahead {

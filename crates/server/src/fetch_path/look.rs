@@ -9,6 +9,7 @@ use futures_util::future::join_all;
 use kafka_wire::ErrorCode;
 use platform::slices::next_slice;
 use platform::turns;
+use protocol::leader::NodeId;
 use protocol::metadata::Metadata;
 use record::{Compression, Epoch, Offset, PartitionId};
 use shard::{ReadRefusal, ReadRequest, ReadResult, Shard};
@@ -36,8 +37,14 @@ pub(super) struct Planned {
     pub(super) read: ReadRequest,
 }
 
-/// Finds the partitions. For those that are not there, the answer is known already.
-pub(super) async fn plan(core: &Core, wanted: &[Wanted], version: i16) -> (Vec<Outcome>, Vec<Planned>) {
+/// Finds the partitions. For those that are not there, the answer is known already. A reader that says its `rack`, which may be empty, reads from
+/// any replica, and is sent to the one there (KIP-392).
+pub(super) async fn plan(
+    core: &Core,
+    wanted: &[Wanted],
+    version: i16,
+    rack: &str,
+) -> (Vec<Outcome>, Vec<Planned>) {
     let mut planned = Vec::with_capacity(wanted.len());
     let mut outcomes = Vec::with_capacity(wanted.len());
     for slice in wanted.chunks(SLICE) {
@@ -47,7 +54,7 @@ pub(super) async fn plan(core: &Core, wanted: &[Wanted], version: i16) -> (Vec<O
         core.with_metadata(|metadata| {
             for wanted in slice {
                 let place = outcomes.len();
-                match find(metadata, wanted, version) {
+                match find(metadata, wanted, version, rack) {
                     Ok(read) => {
                         planned.push(Planned { place, read });
                         outcomes.push(Ok(ReadResult::default()));
@@ -60,7 +67,7 @@ pub(super) async fn plan(core: &Core, wanted: &[Wanted], version: i16) -> (Vec<O
     (outcomes, planned)
 }
 
-fn find(metadata: &Metadata, wanted: &Wanted, version: i16) -> Result<ReadRequest, ErrorCode> {
+fn find(metadata: &Metadata, wanted: &Wanted, version: i16, rack: &str) -> Result<ReadRequest, ErrorCode> {
     let (topic, unknown) = match version {
         ..FIRST_WITH_TOPIC_IDS => (
             metadata.topic_named(&wanted.topic.name),
@@ -81,15 +88,29 @@ fn find(metadata: &Metadata, wanted: &Wanted, version: i16) -> Result<ReadReques
         return Err(ErrorCode::UnsupportedCompressionType);
     }
     let epoch = wanted.partition.current_leader_epoch;
+    let partition = PartitionId {
+        topic: topic.id,
+        index,
+    };
     Ok(ReadRequest {
-        partition: PartitionId {
-            topic: topic.id,
-            index,
-        },
+        partition,
         from: Offset(wanted.partition.fetch_offset),
         bytes_max: wanted.partition.partition_max_bytes.max(1) as usize,
         epoch: (epoch >= 0).then_some(Epoch(epoch)),
+        from_any: !rack.is_empty(),
+        near: near(metadata, partition, rack),
     })
+}
+
+/// The first replica in a reader's rack, unless the leader is there, too.
+fn near(metadata: &Metadata, partition: PartitionId, rack: &str) -> Option<NodeId> {
+    if rack.is_empty() {
+        return None;
+    }
+    let is_there = |node: &NodeId| metadata.node(*node).and_then(|node| node.rack.as_deref()) == Some(rack);
+    let state = metadata.partition(partition)?;
+    let is_needed = !is_there(&state.leader);
+    state.certain().find(|node| is_needed && is_there(node))
 }
 
 /// Returns the number of cores that own planned partitions; at least one.
@@ -192,6 +213,7 @@ pub(super) fn sight(looked_at: &[Planned], outcomes: &[Outcome], room_bytes: Opt
             sight.has_failed = true;
             continue;
         };
+        sight.is_elsewhere |= result.nearer.is_some();
         sight.found_bytes += result.bytes;
         sight.available_bytes += match end_of(&result.batches).unwrap_or(read.from) < result.tail {
             true => result.bytes.max(read.bytes_max.min(room_bytes.unwrap_or(0))),

@@ -35,6 +35,7 @@ struct Counted {
 pub(super) struct Tally {
     counted: BTreeMap<usize, Counted>,
     is_part: bool,
+    is_elsewhere: bool,
     has_failed: bool,
 }
 
@@ -48,6 +49,8 @@ impl Tally {
         let read = ReadRequest {
             from: counted.end,
             bytes_max,
+            // What comes now is read here; its reader is told with its next fetch.
+            near: None,
             ..planned.read
         };
         (bytes_max > 0).then_some(Planned { read, ..*planned })
@@ -59,6 +62,7 @@ impl Tally {
             self.has_failed = true;
             return;
         };
+        self.is_elsewhere |= result.nearer.is_some();
         self.is_part |= result.is_part;
         if from >= result.tail && result.bytes == 0 {
             return;
@@ -97,6 +101,7 @@ impl Tally {
             room_bytes,
             is_part: self.is_part,
             lies_ahead: !self.counted.is_empty(),
+            is_elsewhere: self.is_elsewhere,
             has_failed: self.has_failed,
         }
     }
@@ -121,6 +126,8 @@ mod tests {
             from: Offset(from),
             bytes_max,
             epoch: None,
+            from_any: false,
+            near: None,
         };
         Planned { place, read }
     }

@@ -101,6 +101,7 @@ mod tests {
                 node,
                 address,
                 home: None,
+                rack: None,
             },
         ] {
             metadata.apply(&command).expect("it fits");

@@ -63,6 +63,7 @@ pub(super) async fn look(core: Rc<Core>) -> Value {
                 "kafka": shown(&node.address),
                 "peer": peer.map(shown),
                 "here": core.is_here(id),
+                "rack": node.rack.as_deref(),
                 "replicas": replicas,
                 "leads": led,
                 "durable_frames": node.home.as_ref().map(|home| core.durable_frames(id, home.directory)),

@@ -237,6 +237,8 @@ impl Cores {
                 from,
                 bytes_max: bytes_max.min(granted.bytes()),
                 epoch: None,
+                from_any: false,
+                near: None,
             };
             let result = core.shard(shard).read(read).await?;
             drop(granted);

@@ -335,6 +335,7 @@ impl Opening {
                 peer: peer.map(|bound| told(&self.facts.config.peer.advertised, bound)),
                 start: self.facts.incarnation,
             }),
+            rack: self.facts.config.node.rack.as_deref().map(Into::into),
         };
         let opened = match core.metadata_log.is_some() {
             true => self.start_in_group(&core, start).await,

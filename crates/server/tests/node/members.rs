@@ -5,6 +5,7 @@ mod figures;
 mod groups;
 mod hints;
 mod moving;
+mod racks;
 mod reassigning;
 
 use std::collections::BTreeMap;

@@ -34,6 +34,7 @@ impl Log {
             node: NODE,
             address,
             home: None,
+            rack: None,
         });
         let topic = NewTopic {
             id: TOPIC,
@@ -160,6 +161,7 @@ fn another_brokers_value_does_not_go_here() {
         node: NodeId(2),
         address,
         home: None,
+        rack: None,
     });
     log.set(ConfigTarget::Broker(NodeId(2)), "log.retention.ms", "5");
     assert_eq!(log.settings().retention, Some(Duration::from_millis(604_800_000)));

@@ -214,7 +214,7 @@ fn an_image_with_something_twice_or_out_of_order_or_negative_is_refused() {
     let whole: Vec<u8> = log.parts().iter().flat_map(|part| part.bytes.to_vec()).collect();
     let content = &whole[..whole.len() - 8];
     // Behind the version, the cluster's id, the next producer id and their number.
-    let nodes = [29, 49];
+    let nodes = [29, 50];
     let topic = |number: u8| {
         let id = topic_id(number).0;
         content
@@ -235,7 +235,7 @@ fn an_image_with_something_twice_or_out_of_order_or_negative_is_refused() {
         (nodes[1] + 14, &[0x80], "incarnation"),
         (nodes[1] + 14, &[0x7f], "incarnation"),
         // A broker with configs that is no node, in the place of none.
-        (73, &[0, 0, 0, 1, 1, 0, 0, 0, 7], "broker"),
+        (75, &[0, 0, 0, 1, 1, 0, 0, 0, 7], "broker"),
         (topic(2), &topic_id(1).0, "topic id"),
         (topic(1), &topic_id(3).0, "topic id"),
         (run, &[0; 4], "number of partitions"),
@@ -316,9 +316,9 @@ fn an_image_has_these_bytes() {
         // Version, kind, place, number of the part, not the last, length;
         "0110000000000000000c000000000000000040",
         // version, cluster, next producer id,
-        "03090909090909090909090909090909090000000000000000",
+        "04090909090909090909090909090909090000000000000000",
         // two nodes: the first, and the second as far as it fits.
-        "000000020000000000000004726f706523840000000000000000000100000004726f7065238400",
+        "000000020000000000000004726f70652384000000000000000000000100000004726f70652384",
     );
     assert_eq!(first, expected);
 }

@@ -23,6 +23,7 @@ fn image() -> Metadata {
             node: NodeId(0),
             address,
             home: None,
+            rack: None,
         },
     ] {
         image.apply(&command).expect("new");

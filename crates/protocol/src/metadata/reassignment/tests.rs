@@ -28,6 +28,7 @@ fn start(node: i32, start: u64) -> Command {
             peer: Some(address(9192)),
             start,
         }),
+        rack: None,
     }
 }
 
@@ -246,6 +247,7 @@ fn replica_sets_that_cannot_be_are_refused() {
             port: 9092,
         },
         home: None,
+        rack: None,
     };
     image.apply(&alone).expect("it starts");
     let node = NodeId(4);
@@ -308,6 +310,63 @@ fn a_drained_node_gives_up_what_it_holds_and_is_removed_then() {
     assert_eq!(image.node(node), None);
     let planned = image.plan_removal(node);
     assert_eq!(planned, Err(ApplyError::UnknownNode { node }.into()));
+}
+
+/// The racks of nodes 1 to 4; they start anew to tell.
+fn in_racks(image: &mut Metadata, racks: [&str; 4]) {
+    for (node, rack) in (1..).zip(racks) {
+        let Command::StartNode {
+            node, address, home, ..
+        } = start(node, start_of(image, node) + 1)
+        else {
+            unreachable!("it is a start")
+        };
+        let rack = Some(rack.into());
+        let start = Command::StartNode {
+            node,
+            address,
+            home,
+            rack,
+        };
+        image.apply(&start).expect("it starts");
+    }
+    assert_comes_back(image);
+}
+
+#[test]
+fn replicas_are_put_in_as_many_racks_as_there_are() {
+    let mut image = cluster(3);
+    in_racks(&mut image, ["a", "a", "b", "c"]);
+    let topic = NewTopic {
+        id: TopicId([2; 16]),
+        name: "twine".into(),
+        partition_count: 8,
+        replica_count: 3,
+        config: Vec::new(),
+        chosen: None,
+    };
+    let planned = image.plan_topic(&topic, &mut Plans::default()).expect("valid");
+    let Command::CreateTopic { partitions, .. } = &planned else {
+        panic!("a topic is made")
+    };
+    for set in partitions {
+        let in_a = set.iter().filter(|node| node.0 <= 2).count();
+        assert_eq!((set.len(), in_a), (3, 1), "{set:?}");
+    }
+    let leaders: std::collections::BTreeSet<_> = partitions.iter().map(|set| set[0]).collect();
+    assert_eq!(leaders.len(), 4, "each leads some");
+
+    // One rack is left beside that of the two that stay, and the other node of the rack that goes.
+    let planned = image.plan_drain(NodeId(3), Some(Drain { to: None }));
+    image.apply(&planned.expect("valid")).expect("planned");
+    let due = image.due_replica_sets(10, |_| true);
+    let wanted: ReplicaSet = nodes(&[1, 2, 4]).into();
+    assert_eq!(due, vec![(PARTITION, wanted)]);
+    let mut image = cluster(2);
+    in_racks(&mut image, ["a", "b", "b", "c"]);
+    let sets = image.replica_sets_of(TOPIC, 3).expect("there are enough");
+    let wanted: ReplicaSet = nodes(&[1, 2, 4]).into();
+    assert_eq!(sets, vec![(PARTITION, wanted)]);
 }
 
 /// A partition that nobody is there to take over must not hold up those that can be moved.

@@ -246,6 +246,7 @@ fn node() -> Vec<(&'static str, Value)> {
         ("kafka", text()),
         ("peer", or_null("string")),
         ("here", boolean()),
+        ("rack", or_null("string")),
         ("replicas", whole()),
         ("leads", whole()),
         (

@@ -1,15 +1,24 @@
 //! A node that does not lead a partition says who does.
 
-use kafka_wire::ErrorCode;
+use kafka_wire::create_topics::CreatableTopic;
+use kafka_wire::{CreateTopicsRequest, ErrorCode};
 
-use super::{created, founder, joined_in_reach, leaders, metadata};
-use crate::support::{batch, eventually, fetch_request, now_ms, produce_request};
+use super::{founder, joined_in_reach, leaders, metadata};
+use crate::support::{batch, creatable, eventually, fetch_request, now_ms, produce_request};
 
 #[test]
 fn who_asks_the_wrong_node_is_told_who_leads() {
     let (founder, peers) = founder();
     let second = joined_in_reach(&peers);
-    assert_eq!(created(&mut founder.connect(), "orders", 2), 0);
+    let lone = CreateTopicsRequest {
+        topics: vec![CreatableTopic {
+            replication_factor: 1,
+            ..creatable("orders", 2)
+        }],
+        timeout_ms: 30_000,
+        ..CreateTopicsRequest::default()
+    };
+    assert_eq!(founder.connect().call(7, &lone).topics[0].error_code, 0);
     let mut wire = second.connect();
     eventually("the second knows the topic", || {
         leaders(&mut wire, "orders") == [1, 2]
