@@ -6,7 +6,7 @@ use std::io;
 use record::{BatchBuilder, Compression};
 use tokio::time::sleep;
 
-use super::requests::{append, create, read, topics};
+use super::requests::{At, append, create, read, topics};
 use super::{Fate, PARTITIONS, REST, Shared};
 
 /// Waits until each partition of the topics that are there, with three replicas, takes a record at its leader.
@@ -124,7 +124,7 @@ pub(super) async fn read_at_leader(
     let leaders = topics(shared, 0).await?.remove(topic).unwrap_or_default();
     match leaders.get(index as usize) {
         Some(leader) => {
-            let read = read(shared, *leader, topic, index, offset).await;
+            let read = read(shared, *leader, topic, index, offset, At::Leader).await;
             read.map_err(|error| io::Error::new(error.kind(), format!("node {leader}, which leads: {error}")))
         }
         None => Ok(None),

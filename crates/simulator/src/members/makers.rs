@@ -7,7 +7,7 @@ use platform::random::SeededRandom;
 use record::{BatchBuilder, Compression};
 use tokio::time::sleep;
 
-use super::requests::{append, create, delete, read, topics};
+use super::requests::{At, append, create, delete, read, topics};
 use super::{PARTITIONS, REST, Shared, commits, moves};
 
 /// Makes topics, writes to them and deletes some, until the world ends.
@@ -42,7 +42,8 @@ pub(super) async fn make(shared: Shared, maker: u64, mut random: SeededRandom) {
                 let name = own.iter().nth(place).expect("it is below").clone();
                 number += 1;
                 let index = random.below(PARTITIONS as u64) as i32;
-                let _ = read(&shared, node, &name, index, 0).await;
+                let _ = read(&shared, node, &name, index, 0, At::Leader).await;
+                read_anywhere(&shared, node, &name, &mut random).await;
                 write_all(&shared, node, &name, number).await.map(|()| true)
             }
             _ => {
@@ -88,4 +89,29 @@ async fn write_all(shared: &Shared, node: usize, name: &str, number: u64) -> io:
         }
     }
     Ok(())
+}
+
+/// Reads something that was acknowledged at any replica: it shows that, or nothing yet.
+async fn read_anywhere(shared: &Shared, node: usize, name: &str, random: &mut SeededRandom) {
+    let acknowledged = {
+        let records = shared.records.borrow();
+        let first = (name.to_owned(), 0, 0);
+        let of_topic = records
+            .range(first..)
+            .take_while(|((topic, ..), _)| topic == name);
+        let of_topic: Vec<_> = of_topic.collect();
+        if of_topic.is_empty() {
+            return;
+        }
+        let (place, value) = of_topic[random.below(of_topic.len() as u64) as usize];
+        (place.clone(), value.clone())
+    };
+    let ((_, index, offset), value) = acknowledged;
+    match read(shared, node, name, index, offset, At::Replica).await {
+        Ok(Some(found)) if found != value => shared.violate(format!(
+            "{value} was acknowledged at {offset} of {name}-{index}, where node {node} shows {found}"
+        )),
+        Ok(Some(_)) => shared.trace.count("makers: read at a replica"),
+        Ok(None) | Err(_) => {}
+    }
 }

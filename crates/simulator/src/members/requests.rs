@@ -36,18 +36,30 @@ pub(super) fn place_of(node: i32) -> usize {
     usize::try_from(node - 1).expect("nodes count up from one")
 }
 
-/// The value at an offset, at the node that leads the partition.
+/// Where a value is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum At {
+    /// At the leader of the partition: tails that a node shows so never move back.
+    Leader,
+    /// At any replica: it may know of less than it knew before it started anew.
+    Replica,
+}
+
+/// The value at an offset of a partition, as a node shows it.
 pub(super) async fn read(
     shared: &Shared,
     node: usize,
     topic: &str,
     index: i32,
     offset: i64,
+    at: At,
 ) -> io::Result<Option<String>> {
     let mut client = Client::connect(&shared.net, shared.nodes[node]).await?;
     let request = FetchRequest {
         max_wait_ms: 100,
         max_bytes: 1 << 20,
+        // A rack without nodes: whoever says one may read anywhere.
+        rack_id: Text::from(if at == At::Replica { "elsewhere" } else { "" }),
         topics: vec![FetchTopic {
             topic: Text::from(topic),
             partitions: vec![FetchPartition {
@@ -63,7 +75,7 @@ pub(super) async fn read(
     };
     let answer = client.call(&request).await?;
     let data = &answer.responses[0].partitions[0];
-    if data.error_code == 0 {
+    if data.error_code == 0 && at == At::Leader {
         let mut tails = shared.tails.borrow_mut();
         let shown = tails.entry((node, topic.to_owned(), index)).or_default();
         if data.high_watermark < *shown {
