@@ -76,7 +76,12 @@ fn address(port: u16) -> Address {
 
 pub(crate) fn start(node: NodeId, home: Option<Home>) -> Command {
     let address = address(9092);
-    Command::StartNode { node, address, home }
+    Command::StartNode {
+        node,
+        address,
+        home,
+        rack: (node.0 == 1).then(|| "a".into()),
+    }
 }
 
 pub(crate) fn home(directory: u8) -> Home {

@@ -34,6 +34,10 @@ use crate::producers::{Admission, Producers, Sequence, ShareChange, WrittenBatch
 pub struct Leader {
     state: LeaderState,
     tail: Offset,
+    /// Replicas that a topic wants to hold a batch before it is acknowledged (`min.insync.replicas`), at most all.
+    insync_min: usize,
+    /// Replicas that hold a batch before it is committed: the ack quorum, or more.
+    commit_quorum: usize,
     /// Batches below this were promised to be flushed: their flush acknowledges them, whatever is promised since.
     flushed_until: Offset,
     sealed: bool,
@@ -64,6 +68,8 @@ impl Leader {
             .expect("the metadata opens only epochs above those whose batches are in the log");
         let mut leader = Leader {
             tail: state.tail,
+            insync_min: state.ack_quorum,
+            commit_quorum: state.ack_quorum,
             flushed_until: Offset::ZERO,
             sealed: false,
             due: Due::default(),
@@ -71,20 +77,6 @@ impl Leader {
         };
         leader.commit();
         leader
-    }
-
-    /// Checks that a committed batch is on as many replicas as a producer wants that waits for all of them
-    /// (`min.insync.replicas`). More than the partition has are never wanted, as in Kafka.
-    ///
-    /// # Errors
-    /// `NotEnoughReplicas`.
-    pub fn check_replicas(&self, wanted: u32) -> Result<(), AppendError> {
-        let wanted = self.state.replicas.len().min(wanted as usize);
-        let replicas = self.state.ack_quorum;
-        match replicas >= wanted {
-            true => Ok(()),
-            false => Err(AppendError::NotEnoughReplicas { replicas, wanted }),
-        }
     }
 
     /// Numbers a batch, finds it to be a duplicate, or refuses it. Changes nothing.
@@ -204,6 +196,26 @@ impl Leader {
         }
     }
 
+    /// Has a batch count as acknowledged once so many replicas hold it, at most all and at least the ack quorum (`min.insync.replicas`).
+    /// With `all_are_there` nothing is committed before that either, as in Kafka; else the ack quorum commits, and its producers are told.
+    pub fn handle_insync_min(&mut self, replicas: u32, all_are_there: bool) {
+        let most = self.state.replicas.len();
+        self.insync_min = (replicas as usize).clamp(self.state.ack_quorum, most);
+        self.commit_quorum = match all_are_there {
+            true => self.insync_min,
+            false => self.state.ack_quorum,
+        };
+        if !self.sealed {
+            self.commit();
+        }
+    }
+
+    /// The end of what is committed and on as many replicas as the topic wants.
+    #[must_use]
+    pub fn held(&self) -> Offset {
+        self.tail.min(self.state.held_by(self.insync_min))
+    }
+
     /// Ends the epoch: nothing is appended, committed or trimmed in it any more. A second seal finds the same.
     pub fn handle_seal(&mut self) -> Sealed {
         if !self.sealed {
@@ -319,7 +331,10 @@ impl Leader {
                 commit: false,
                 abandon,
             };
-            return Some(Action::Commit { tail: self.tail });
+            return Some(Action::Commit {
+                tail: self.tail,
+                held: self.held(),
+            });
         }
         if durable_here {
             self.due = Due {
@@ -436,9 +451,9 @@ impl Leader {
         Ok(())
     }
 
-    /// Moves the tail to what the ack quorum has acknowledged.
+    /// Moves the tail to what the ack quorum has acknowledged, or as many more as are waited for.
     fn commit(&mut self) {
-        let reached = self.state.acknowledged_by_quorum();
+        let reached = self.state.held_by(self.commit_quorum);
         assert!(
             reached <= self.state.next_offset,
             "no replica acknowledges what was not appended"

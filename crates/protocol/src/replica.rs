@@ -48,6 +48,7 @@ pub struct Replica {
     node: NodeId,
     log: Log,
     durability: Durability,
+    insync_min: u32,
     assignment: Option<Assignment>,
     is_certain: bool,
     role: Role,
@@ -95,6 +96,7 @@ impl Replica {
             node,
             log: Log::recover(now, limits, stored)?,
             durability: Durability::Flushed,
+            insync_min: 1,
             assignment: None,
             is_certain: false,
             role: Role::Following,
@@ -209,7 +211,7 @@ impl Replica {
                 opening.handle_link(epoch, peer, &mut self.actions);
                 self.advance(now);
             }
-            Role::Leading(leading) => leading.handle_link(peer, &self.log, &mut self.actions),
+            Role::Leading(leading) => leading.handle_link(now, peer, &mut self.log, &mut self.actions),
             Role::Following | Role::Sealed => {}
         }
     }
@@ -232,7 +234,7 @@ impl Replica {
     /// goes on without it if it can.
     pub fn handle_link_lost(&mut self, now: Duration, peer: NodeId) {
         match &mut self.role {
-            Role::Leading(leading) => leading.handle_link_lost(peer),
+            Role::Leading(leading) => leading.handle_link_lost(now, peer, &mut self.log, &mut self.actions),
             Role::Opening(opening) => {
                 opening.handle_link_lost(peer);
                 self.advance(now);
@@ -264,7 +266,7 @@ impl Replica {
             assignment.uncertain.push(node);
         }
         if let Role::Leading(leading) = &mut self.role {
-            leading.handle_doubt(node);
+            leading.handle_doubt(now, node, &mut self.log, &mut self.actions);
         }
     }
 
@@ -273,6 +275,25 @@ impl Replica {
         self.durability = durability;
         if let Some(leader) = self.leader_mut() {
             leader.handle_durability(durability);
+        }
+    }
+
+    /// Changes how many replicas hold a batch before it is acknowledged in epochs that this replica leads (`min.insync.replicas`).
+    pub fn handle_insync_min(&mut self, now: Duration, replicas: u32) {
+        self.insync_min = replicas;
+        if let Role::Leading(leading) = &mut self.role {
+            leading.handle_insync_min(now, replicas, &mut self.log, &mut self.actions);
+        }
+    }
+
+    /// Checks that as many replicas are in sync as a producer wants to hold its batch.
+    ///
+    /// # Errors
+    /// `NotEnoughReplicas`; `Sealed` where this replica does not lead.
+    pub fn check_insync(&self, wanted: u32) -> Result<(), AppendError> {
+        match &self.role {
+            Role::Leading(leading) => leading.check_insync(wanted),
+            _ => Err(AppendError::Sealed { epoch: self.floor() }),
         }
     }
 
@@ -540,7 +561,9 @@ impl Replica {
         let (log, actions) = (&mut self.log, &mut self.actions);
         if let Some(found) = opening.advance(assignment, self.node, log, actions) {
             let leading = Leading::open(now, self.node, assignment, self.durability, &found, log, actions);
-            self.role = Role::Leading(Box::new(leading));
+            let mut leading = Box::new(leading);
+            leading.handle_insync_min(now, self.insync_min, log, actions);
+            self.role = Role::Leading(leading);
         }
     }
 

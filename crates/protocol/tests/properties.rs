@@ -113,7 +113,7 @@ proptest! {
                 }
             }
             while let Some(action) = leader.next_action() {
-                if let Action::Commit { tail } = action {
+                if let Action::Commit { tail, .. } = action {
                     prop_assert_eq!(tail, leader.tail());
                 }
             }

@@ -244,7 +244,7 @@ impl Stage {
     fn report_actions(&mut self, played: &mut String) {
         while let Some(action) = self.leader().next_action() {
             let line = match action {
-                Action::Commit { tail } => format!("  commit tail={tail}"),
+                Action::Commit { tail, .. } => format!("  commit tail={tail}"),
                 Action::DurableHere { next_offset } => format!("  durable here next={next_offset}"),
                 Action::Abandon { tail } => format!("  abandon above={tail}"),
             };

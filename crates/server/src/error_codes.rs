@@ -27,6 +27,7 @@ pub(crate) fn append_code(refusal: &AppendRefusal) -> ErrorCode {
         | AppendRefusal::TooLargeRecompressed(_)
         | AppendRefusal::TooLargeForJournal { .. }
         | AppendRefusal::RequestDecompressesTooLarge { .. } => ErrorCode::MessageTooLarge,
+        AppendRefusal::TooFewHold => ErrorCode::NotEnoughReplicasAfterAppend,
         AppendRefusal::Leader(error) => leader_code(error),
         AppendRefusal::Trim(TrimError::OutOfRange { .. }) => ErrorCode::OffsetOutOfRange,
         AppendRefusal::Trim(TrimError::Sealed { .. }) => ErrorCode::NotLeaderOrFollower,

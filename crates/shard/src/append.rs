@@ -150,8 +150,8 @@ impl Shard {
             return Err(AppendRefusal::NotLeader);
         }
         if attempt.request.acks == Acks::Quorum {
-            let replicas = leader.check_replicas(topic.insync_replicas_min);
-            replicas.map_err(AppendRefusal::Leader)?;
+            let checked = partition.role.check_insync(topic.insync_replicas_min);
+            checked.map_err(AppendRefusal::Leader)?;
         }
         if topic.compaction.is_some() && !attempt.approved.has_keys {
             return Err(AppendRefusal::BecameCompacted);
@@ -305,6 +305,11 @@ impl Shard {
                 return;
             }
             Acks::Leader => (&mut partition.waiting_durable, leader.durable_here()),
+            // Of what was appended before, not by this request.
+            Acks::Quorum if leader.held() < next_offset && next_offset <= leader.tail() => {
+                let _ = request.reply.send(Err(AppendRefusal::TooFewHold));
+                return;
+            }
             Acks::Quorum => (&mut partition.waiting_committed, leader.tail()),
         };
         if next_offset <= reached || planted(Bug::AnsweredWhenStaged) {

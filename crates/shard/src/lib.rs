@@ -292,7 +292,10 @@ impl Shard {
         self.returning.configure(id, topic);
         if let Some(partition) = self.partitions.borrow_mut().get_mut(&id) {
             partition.topic = topic;
-            partition.role.handle_durability(topic.durability);
+            let now = self.clock.monotonic();
+            partition
+                .role
+                .configure(now, topic.durability, topic.insync_replicas_min);
             self.store
                 .borrow_mut()
                 .open_partition(id, partition::rolling(&topic));

@@ -116,7 +116,7 @@ impl Partition {
     /// Does as the leader says: answers producers, wakes readers. It may have led since to the end of its epoch.
     pub(super) fn act_on(&mut self, action: Action) {
         match action {
-            Action::Commit { tail } => {
+            Action::Commit { tail, held } => {
                 assert!(
                     self.shown_tail <= tail,
                     "the tail that clients were told never moves back"
@@ -127,7 +127,8 @@ impl Partition {
                 );
                 self.shown_tail = tail;
                 let durable = tail.max(self.durable_here());
-                answer(&mut self.waiting_committed, tail);
+                answer(&mut self.waiting_committed, held);
+                refuse(&mut self.waiting_committed, tail, &AppendRefusal::TooFewHold);
                 answer(&mut self.waiting_durable, durable);
                 self.wake_readers();
             }
@@ -223,6 +224,14 @@ impl Partition {
     pub(super) fn close(mut self) {
         self.refuse_waiting(&AppendRefusal::UnknownPartition);
         self.wake_readers();
+    }
+}
+
+/// Tells all that wait for less than `until` why they are not answered.
+fn refuse(waiting: &mut VecDeque<Waiting>, until: Offset, refusal: &AppendRefusal) {
+    while waiting.front().is_some_and(|first| first.next_offset <= until) {
+        let first = waiting.pop_front().expect("there is a first one");
+        let _ = first.reply.send(Err(refusal.clone()));
     }
 }
 

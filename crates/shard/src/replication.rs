@@ -174,6 +174,7 @@ impl Shard {
         let replica = stored.and_then(|stored| Replica::recover(now, self.settings.node, limits, stored));
         let mut replica = replica.map_err(|error| format!("{id}: {error}"))?;
         replica.handle_durability(topic.durability);
+        replica.handle_insync_min(now, topic.insync_replicas_min);
         let mut store = self.store.borrow_mut();
         store.open_partition(id, partition::rolling(&topic));
         assert_eq!(

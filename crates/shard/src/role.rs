@@ -138,11 +138,26 @@ impl Role {
         }
     }
 
-    /// Changes how much an acknowledgement promises.
-    pub(crate) fn handle_durability(&mut self, durability: Durability) {
+    /// Checks that as many replicas are in sync as a topic wants to hold a batch (`min.insync.replicas`).
+    ///
+    /// # Errors
+    /// See [`AppendError`].
+    pub(crate) fn check_insync(&self, wanted: u32) -> Result<(), AppendError> {
+        match self {
+            // More than the partition has are never wanted.
+            Role::Lone(_) => Ok(()),
+            Role::Member(member) => member.replica.check_insync(wanted),
+        }
+    }
+
+    /// Changes how much an acknowledgement promises, and on how many replicas.
+    pub(crate) fn configure(&mut self, now: Duration, durability: Durability, insync_min: u32) {
         match self {
             Role::Lone(leader) => leader.handle_durability(durability),
-            Role::Member(member) => member.replica.handle_durability(durability),
+            Role::Member(member) => {
+                member.replica.handle_durability(durability);
+                member.replica.handle_insync_min(now, insync_min);
+            }
         }
     }
 

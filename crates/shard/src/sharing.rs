@@ -104,6 +104,7 @@ impl Shard {
         let replica = Replica::recover(now, self.settings.node, limits, stored);
         let mut replica = replica.expect("a log that is led contradicts nothing");
         replica.handle_durability(topic.durability);
+        replica.handle_insync_min(now, topic.insync_replicas_min);
         assert_eq!(
             self.store.borrow().bounds(id),
             Some((replica.log_start(), replica.next_offset())),

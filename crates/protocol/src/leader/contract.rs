@@ -170,9 +170,12 @@ pub enum Action {
     },
     /// Everything below `tail` has been acknowledged by the ack quorum: answer waiting producers and wake readers up
     /// to it. Nothing more has to become durable.
+    /// Batches between `held` and `tail` are on fewer replicas than the topic wants (`min.insync.replicas`).
     Commit {
         /// The new tail.
         tail: Offset,
+        /// The end of what is on so many replicas, `tail` at most.
+        held: Offset,
     },
     /// The epoch was sealed under these appends: their fate is the next leader's to decide. Tell waiting producers
     /// to look for it; they must not be told that their batches are lost. Nothing has to be durable.

@@ -156,8 +156,8 @@ impl LeaderState {
             .expect("the leader holds a replica")
     }
 
-    /// The highest offset below which at least the ack quorum has acknowledged everything.
-    pub(super) fn acknowledged_by_quorum(&self) -> Offset {
+    /// The highest offset below which at least so many replicas, of those that there are, have acknowledged everything.
+    pub(super) fn held_by(&self, count: usize) -> Offset {
         let acknowledged_by = |offset: Offset| {
             self.replicas
                 .iter()
@@ -168,8 +168,8 @@ impl LeaderState {
         self.replicas
             .iter()
             .map(|replica| replica.next_offset)
-            .filter(|offset| acknowledged_by(*offset) >= self.ack_quorum)
+            .filter(|offset| acknowledged_by(*offset) >= count)
             .max()
-            .expect("the lowest acknowledgement is met by all, and the quorum is at most all")
+            .expect("the lowest acknowledgement is met by all, and the count is at most all")
     }
 }

@@ -73,34 +73,31 @@ fn leader_among(replicas: usize, ack_quorum: usize) -> Leader {
 }
 
 #[test]
-fn no_more_replicas_are_promised_than_hold_what_is_committed() {
-    for ack_quorum in 1..=3 {
-        let leader = leader_among(3, ack_quorum);
-        for wanted in 1..=3 {
-            let promised = match ack_quorum < wanted {
-                false => Ok(()),
-                true => Err(AppendError::NotEnoughReplicas {
-                    replicas: ack_quorum,
-                    wanted,
-                }),
-            };
-            assert_eq!(leader.check_replicas(wanted as u32), promised);
+fn what_is_held_is_on_as_many_replicas_as_are_wanted_and_there() {
+    for (wanted, held) in [(0, 2), (1, 2), (2, 2), (3, 1), (4, 1), (u32::MAX, 1)] {
+        let mut leader = leader_among(3, 2);
+        let three = number(&leader, &append(3, 0));
+        leader.handle_append(NOW, three);
+        leader.handle_insync_min(wanted, false);
+        for (node, durable) in [(0, 3), (1, 2), (2, 1)] {
+            let acknowledged = leader.handle_durable(NodeId(node), Offset(durable));
+            acknowledged.expect("it was appended");
         }
+        assert_eq!(
+            (leader.tail(), leader.held()),
+            (Offset(2), Offset(held)),
+            "{wanted}"
+        );
+        // What is committed stays so, and nothing more is before all hold it.
+        leader.handle_insync_min(wanted, true);
+        leader
+            .handle_durable(NodeId(1), Offset(3))
+            .expect("it was appended");
+        let tail = if wanted > 2 { 2 } else { 3 };
+        assert_eq!(leader.tail(), Offset(tail), "{wanted}");
+        leader.handle_insync_min(wanted, false);
+        assert_eq!(leader.tail(), Offset(3), "{wanted}");
     }
-}
-
-#[test]
-fn no_more_replicas_are_wanted_than_there_are() {
-    for replicas in 1..=3 {
-        let all = leader_among(replicas, replicas);
-        assert_eq!(all.check_replicas(4), Ok(()), "{replicas}");
-        assert_eq!(all.check_replicas(u32::MAX), Ok(()), "{replicas}");
-    }
-    let refused = AppendError::NotEnoughReplicas {
-        replicas: 2,
-        wanted: 3,
-    };
-    assert_eq!(leader_among(3, 2).check_replicas(4), Err(refused));
 }
 
 #[test]
@@ -153,7 +150,13 @@ fn a_leader_that_goes_on_in_a_later_epoch_keeps_its_log() {
     leader.handle_append(NOW, numbered);
     assert_eq!(leader.epochs().at(Offset(5)), Some(Epoch(4)));
     leader.handle_durable(NodeId(0), Offset(5)).expect("appended");
-    assert_eq!(leader.next_action(), Some(Action::Commit { tail: Offset(5) }));
+    assert_eq!(
+        leader.next_action(),
+        Some(Action::Commit {
+            tail: Offset(5),
+            held: Offset(5)
+        })
+    );
 }
 
 #[test]
@@ -289,7 +292,13 @@ fn opening_commits_what_a_lone_leader_holds() {
         Offset(9),
         history,
     ));
-    assert_eq!(leader.next_action(), Some(Action::Commit { tail: Offset(9) }));
+    assert_eq!(
+        leader.next_action(),
+        Some(Action::Commit {
+            tail: Offset(9),
+            held: Offset(9)
+        })
+    );
     assert_eq!(leader.next_action(), None);
     assert_eq!(leader.tail(), Offset(9));
 }
@@ -320,7 +329,13 @@ fn what_was_found_is_committed_once_the_ack_quorum_acknowledges_it_in_the_new_ep
     leader.handle_durable(NodeId(2), Offset(9)).expect("found");
     assert_eq!(leader.tail(), Offset(4));
     leader.handle_durable(NodeId(1), Offset(11)).expect("appended");
-    assert_eq!(leader.next_action(), Some(Action::Commit { tail: Offset(9) }));
+    assert_eq!(
+        leader.next_action(),
+        Some(Action::Commit {
+            tail: Offset(9),
+            held: Offset(9)
+        })
+    );
 }
 
 #[test]

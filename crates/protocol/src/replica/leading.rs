@@ -32,6 +32,8 @@ pub(super) struct Leading {
     epoch: Epoch,
     first_offset: Offset,
     ack_quorum: usize,
+    /// See [`Leader::handle_insync_min`].
+    insync_min: u32,
     /// All that receive the log, this node among them.
     peers: Vec<Peer>,
     /// Configurations of earlier epochs have to be met until this epoch is accepted by its ack quorum.
@@ -44,6 +46,8 @@ struct Peer {
     is_member: bool,
     is_certain: bool,
     stage: Stage,
+    /// It was live since its link was taken, and its disk is certain.
+    is_in_sync: bool,
     /// The end of what it certainly holds of this epoch's log since its link was taken; `None` until it has accepted the epoch.
     durable: Option<Offset>,
     is_reported: bool,
@@ -99,6 +103,7 @@ impl Leading {
             epoch,
             first_offset,
             ack_quorum: configuration.ack_quorum,
+            insync_min: 0,
             peers: peers(assignment),
             is_unsettled: assignment.earlier.iter().any(|of| of != configuration),
         };
@@ -123,11 +128,13 @@ impl Leading {
             let peer = &mut self.peers[index];
             if peer.node == self.node {
                 peer.stage = Stage::Live;
+                peer.is_in_sync = true;
                 continue;
             }
             match found.promised.get(&peer.node) {
                 Some(standing) if is_same_log(standing, &own) && standing.log_start == own.log_start => {
                     peer.stage = Stage::Live;
+                    peer.is_in_sync = true;
                     // One that has not accepted the epoch takes no word of a tail: it may know less of it than others.
                     let knows_all = found.is_clean && standing.tail == found.tail;
                     if !(knows_all && peer.counts()) {
@@ -259,18 +266,66 @@ impl Leading {
     }
 
     /// Begins anew with a replica whose link was taken: what was on its way may be lost, and its disk may be another.
-    pub(super) fn handle_link(&mut self, peer: NodeId, log: &Log, actions: &mut VecDeque<Action>) {
+    pub(super) fn handle_link(
+        &mut self,
+        now: Duration,
+        peer: NodeId,
+        log: &mut Log,
+        actions: &mut VecDeque<Action>,
+    ) {
         if let Some(index) = self.index_of(peer) {
             self.forget(index);
+            self.drain(now, log, actions);
             self.compare(index, log.last_offset(), log, actions);
         }
     }
 
     /// Counts a replica no more that nothing reaches.
-    pub(super) fn handle_link_lost(&mut self, peer: NodeId) {
+    pub(super) fn handle_link_lost(
+        &mut self,
+        now: Duration,
+        peer: NodeId,
+        log: &mut Log,
+        actions: &mut VecDeque<Action>,
+    ) {
         if let Some(index) = self.index_of(peer) {
             self.forget(index);
+            self.drain(now, log, actions);
         }
+    }
+
+    /// Has appends wait for so many replicas, where so many are in sync ([`Leader::handle_insync_min`]).
+    pub(super) fn handle_insync_min(
+        &mut self,
+        now: Duration,
+        insync_min: u32,
+        log: &mut Log,
+        actions: &mut VecDeque<Action>,
+    ) {
+        self.insync_min = insync_min;
+        self.adjust_quorum();
+        self.drain(now, log, actions);
+    }
+
+    /// Checks that as many replicas are in sync as a producer wants to hold its batch.
+    pub(super) fn check_insync(&self, wanted: u32) -> Result<(), AppendError> {
+        let members = self.peers.iter().filter(|peer| peer.is_member).count();
+        let (replicas, wanted) = (self.in_sync(), members.min(wanted as usize));
+        match wanted <= self.ack_quorum || wanted <= replicas {
+            true => Ok(()),
+            false => Err(AppendError::NotEnoughReplicas { replicas, wanted }),
+        }
+    }
+
+    fn in_sync(&self) -> usize {
+        let in_sync = |peer: &&Peer| peer.counts() && peer.is_in_sync;
+        self.peers.iter().filter(in_sync).count()
+    }
+
+    fn adjust_quorum(&mut self) {
+        let members = self.peers.iter().filter(|peer| peer.is_member).count();
+        let all_are_there = self.in_sync() >= members.min(self.insync_min as usize);
+        self.leader.handle_insync_min(self.insync_min, all_are_there);
     }
 
     /// Counts a replica that the metadata says is certain again.
@@ -283,6 +338,7 @@ impl Leading {
     ) {
         if let Some(index) = self.index_of(node) {
             self.peers[index].is_certain = true;
+            self.adjust_quorum();
             self.count(index);
             self.drain(now, log, actions);
             self.report_settled(actions);
@@ -290,10 +346,17 @@ impl Leading {
     }
 
     /// Counts another replica no more whose disk is in doubt.
-    pub(super) fn handle_doubt(&mut self, node: NodeId) {
+    pub(super) fn handle_doubt(
+        &mut self,
+        now: Duration,
+        node: NodeId,
+        log: &mut Log,
+        actions: &mut VecDeque<Action>,
+    ) {
         if let Some(index) = self.index_of(node) {
             self.peers[index].is_certain = false;
             self.forget(index);
+            self.drain(now, log, actions);
         }
     }
 
@@ -413,16 +476,18 @@ impl Leading {
     fn forget(&mut self, index: usize) {
         let peer = &mut self.peers[index];
         peer.stage = Stage::Comparing;
+        peer.is_in_sync = false;
         peer.is_reported = false;
         if !planted(Bug::AcksOutliveLink) {
             peer.durable = None;
             self.leader.handle_lost(peer.node);
         }
+        self.adjust_quorum();
     }
 
     fn drain(&mut self, now: Duration, log: &mut Log, actions: &mut VecDeque<Action>) {
         while let Some(action) = self.leader.next_action() {
-            if let leader::Action::Commit { tail } = action {
+            if let leader::Action::Commit { tail, .. } = action {
                 log.commit(now, tail);
             }
             actions.push_back(Action::Leader(action));
@@ -461,6 +526,8 @@ impl Leading {
             return;
         }
         self.peers[index].stage = Stage::Live;
+        self.peers[index].is_in_sync = true;
+        self.adjust_quorum();
         self.send_accept(index, log, actions);
         self.send_start(index, log, actions);
     }
@@ -537,6 +604,7 @@ fn peers(assignment: &Assignment) -> Vec<Peer> {
         is_member,
         is_certain: !assignment.uncertain.contains(node),
         stage: Stage::Comparing,
+        is_in_sync: false,
         durable: None,
         is_reported: false,
     };

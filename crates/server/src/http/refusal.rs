@@ -41,7 +41,7 @@ impl From<AppendRefusal> for Problem {
             | AppendRefusal::JournalDead(_)
             | AppendRefusal::Starting
             | AppendRefusal::Stopping => Kind::Unavailable,
-            AppendRefusal::FlushFailed(_) => Kind::OutcomeUnknown,
+            AppendRefusal::FlushFailed(_) | AppendRefusal::TooFewHold => Kind::OutcomeUnknown,
             AppendRefusal::JournalFull { .. } => Kind::Busy,
         };
         let problem = Problem::new(kind, refusal.to_string());

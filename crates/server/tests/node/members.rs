@@ -4,6 +4,7 @@ mod directories;
 mod figures;
 mod groups;
 mod hints;
+mod insync;
 mod moving;
 mod racks;
 mod reassigning;

@@ -177,6 +177,11 @@ pub enum AppendRefusal {
         "the topic became compacted (cleanup.policy) while the batch waited, and its keys were not looked at; send it again"
     )]
     BecameCompacted,
+    /// It is committed, and on fewer replicas than its topic wants.
+    #[error(
+        "the batch is committed, and on fewer replicas than the topic wants (min.insync.replicas); sent again, it is told as soon as they have it"
+    )]
+    TooFewHold,
     /// The leader does not take it.
     #[error(transparent)]
     Leader(AppendError),

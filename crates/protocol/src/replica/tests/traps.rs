@@ -4,7 +4,7 @@ use record::{Epoch, Offset};
 
 use super::world::{NOW, node_id};
 use crate::history::BatchFacts;
-use crate::leader::{Append, Checked, NodeId};
+use crate::leader::{self, Append, AppendError, Checked, NodeId};
 use crate::producers::{Admission, ProducerId, ProducerLimits};
 use crate::replica::link::{FrameNumber, Generation, ReceiveCursor};
 use crate::replica::{
@@ -300,6 +300,97 @@ fn a_tail_that_was_heard_early_counts_for_what_comes_later() {
     };
     follower.handle_prompt(NOW, node_id(2), &append);
     assert_eq!(follower.tail(), Offset(2));
+}
+
+fn acknowledge(leader: &mut Replica, from: NodeId, next_offset: i64) -> Vec<leader::Action> {
+    let acknowledged = Sworn::Acknowledged {
+        epoch: Epoch(0),
+        accepted: Epoch(0),
+        next_offset: Offset(next_offset),
+    };
+    leader.handle_sworn(NOW, from, &acknowledged);
+    commits(leader)
+}
+
+fn commits(replica: &mut Replica) -> Vec<leader::Action> {
+    let commit = |action| match action {
+        Action::Leader(action @ leader::Action::Commit { .. }) => Some(action),
+        _ => None,
+    };
+    actions(replica).into_iter().filter_map(commit).collect()
+}
+
+fn append_one(leader: &mut Replica) {
+    let append = Append {
+        record_count: 1,
+        max_timestamp_ms: 0,
+        producer: None,
+        transactional: false,
+    };
+    let admission = Admission {
+        now: NOW,
+        next_id: ProducerId(1),
+        from: None,
+        has_room: true,
+    };
+    let Ok(Checked::New(numbered)) = leader.check_append(&append, &admission) else {
+        panic!("a quorum is live");
+    };
+    leader.handle_append(NOW, numbered);
+    let appended = actions(leader);
+    flush(leader, LEADER, &appended);
+}
+
+/// `min.insync.replicas` above the ack quorum: what is acknowledged is on so many disks, and what the quorum holds can be read all the same when
+/// one of them is away.
+#[test]
+fn more_replicas_than_the_quorum_are_waited_for_while_they_are_there() {
+    let (second, third) = (node_id(1), node_id(2));
+    let commit = |tail, held| leader::Action::Commit {
+        tail: Offset(tail),
+        held: Offset(held),
+    };
+    let mut leader = recover(LEADER, Stored::default());
+    leader.handle_insync_min(NOW, 3);
+    assign(&mut leader, 0, LEADER, false);
+    let opening = actions(&mut leader);
+    flush(&mut leader, LEADER, &opening);
+    assert_eq!(acknowledge(&mut leader, second, 0), []);
+    let refused = AppendError::NotEnoughReplicas {
+        replicas: 2,
+        wanted: 3,
+    };
+    assert_eq!(leader.check_insync(3), Err(refused));
+    assert_eq!(leader.check_insync(2), Ok(()));
+    assert_eq!(acknowledge(&mut leader, third, 0), []);
+    assert_eq!(
+        leader.check_insync(9),
+        Ok(()),
+        "more than there are is never wanted"
+    );
+
+    append_one(&mut leader);
+    assert_eq!(acknowledge(&mut leader, second, 1), []);
+    assert_eq!(acknowledge(&mut leader, third, 1), [commit(1, 1)]);
+
+    append_one(&mut leader);
+    assert_eq!(acknowledge(&mut leader, second, 2), []);
+    leader.handle_link_lost(NOW, third);
+    assert_eq!(
+        commits(&mut leader),
+        [commit(2, 0)],
+        "two hold it, and the third may have lost all"
+    );
+    assert_eq!(leader.check_insync(3), Err(refused));
+    append_one(&mut leader);
+    assert_eq!(
+        acknowledge(&mut leader, second, 3),
+        [commit(3, 0)],
+        "the third may have lost all"
+    );
+    leader.handle_insync_min(NOW, 1);
+    append_one(&mut leader);
+    assert_eq!(acknowledge(&mut leader, second, 4), [commit(4, 4)]);
 }
 
 /// Compaction leaves gaps, and a message may be lost: a follower cannot tell which it is. It takes no batch that does not begin at its

@@ -565,7 +565,7 @@ impl World {
                 }
                 self.replica(node).handle_shipped(to, shipped);
             }
-            Action::Leader(leader::Action::Commit { tail }) => {
+            Action::Leader(leader::Action::Commit { tail, .. }) => {
                 self.tell(|| format!("  {node} commits {tail}"))
             }
             Action::Leader(leader::Action::Abandon { tail }) => {
