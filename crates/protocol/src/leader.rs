@@ -213,7 +213,10 @@ impl Leader {
     /// The end of what is committed and on as many replicas as the topic wants.
     #[must_use]
     pub fn held(&self) -> Offset {
-        self.tail.min(self.state.held_by(self.insync_min))
+        match self.insync_min == self.state.ack_quorum {
+            true => self.tail,
+            false => self.tail.min(self.state.held_by(self.insync_min)),
+        }
     }
 
     /// Ends the epoch: nothing is appended, committed or trimmed in it any more. A second seal finds the same.

@@ -147,7 +147,7 @@ impl Replica {
                 if let Role::Leading(leading) = &mut self.role
                     && leading.leader().epoch() == epoch
                 {
-                    leading.handle_differs(from, *at, &self.log, &mut self.actions);
+                    leading.handle_differs(now, from, *at, &mut self.log, &mut self.actions);
                 }
             }
             Prompt::Refused { .. } => {}
@@ -521,7 +521,9 @@ impl Replica {
 
     fn handle_refused(&mut self, now: Duration, from: NodeId, refusal: Refusal) {
         let goes_on = match &mut self.role {
-            Role::Leading(leading) => leading.handle_refused(from, refusal, &self.log, &mut self.actions),
+            Role::Leading(leading) => {
+                leading.handle_refused(now, from, refusal, &mut self.log, &mut self.actions)
+            }
             Role::Opening(opening) => {
                 let epoch = self.assignment.as_ref().map_or(NO_EPOCH, |of| of.epoch);
                 match refusal {

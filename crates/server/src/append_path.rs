@@ -39,7 +39,7 @@ pub(crate) const FLUSH_PATIENCE_MIN: Duration = Duration::from_secs(1);
 /// The same for a producer that waits for the leader alone, which in Kafka never takes too long. A disk that hangs must not
 /// have connections wait for ever.
 const LEADER_PATIENCE_MIN: Duration = Duration::from_secs(30);
-/// From here on who asks the wrong node is told who leads (KIP-951).
+/// The first version whose answer names the leader to a client that asked another node (KIP-951).
 const FIRST_WITH_CURRENT_LEADER: i16 = 10;
 
 /// Starts all appends of a request. The answer comes from the future; with `acks=0` nobody wants it. `memory` is the

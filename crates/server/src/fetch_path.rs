@@ -31,7 +31,7 @@ use decision::{Decision, decide};
 use look::{Outcome, Planned, owner_count, plan, read_all, sight};
 use waiting::Waiting;
 
-/// From here on who asks the wrong node is told who leads (KIP-951).
+/// The first version whose answer names the leader to a client that asked another node (KIP-951).
 const FIRST_WITH_CURRENT_LEADER: i16 = 16;
 /// A fetch may name so many partitions, however few all topics may have.
 const PARTITIONS_MIN: usize = 10_000;

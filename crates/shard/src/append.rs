@@ -305,11 +305,6 @@ impl Shard {
                 return;
             }
             Acks::Leader => (&mut partition.waiting_durable, leader.durable_here()),
-            // Of what was appended before, not by this request.
-            Acks::Quorum if leader.held() < next_offset && next_offset <= leader.tail() => {
-                let _ = request.reply.send(Err(AppendRefusal::TooFewHold));
-                return;
-            }
             Acks::Quorum => (&mut partition.waiting_committed, leader.tail()),
         };
         if next_offset <= reached || planted(Bug::AnsweredWhenStaged) {

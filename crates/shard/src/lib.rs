@@ -114,7 +114,7 @@ pub struct ShardCounters {
     pub faults: Counter,
     /// Epochs that were opened here, of partitions that other nodes hold too.
     pub epochs_opened: Counter,
-    /// Those that are over.
+    /// Epochs of such partitions that ended here.
     pub epochs_ended: Counter,
     /// Bytes of batches that were sent to replicas because they lacked them.
     pub shipped_bytes: Counter,

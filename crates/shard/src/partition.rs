@@ -128,7 +128,7 @@ impl Partition {
                 self.shown_tail = tail;
                 let durable = tail.max(self.durable_here());
                 answer(&mut self.waiting_committed, held);
-                refuse(&mut self.waiting_committed, tail, &AppendRefusal::TooFewHold);
+                self.refuse_below(tail, &AppendRefusal::TooFewHold);
                 answer(&mut self.waiting_durable, durable);
                 self.wake_readers();
             }
@@ -220,18 +220,23 @@ impl Partition {
         }
     }
 
+    /// Tells the producers whose batches end at `end` or before why they are not acknowledged.
+    fn refuse_below(&mut self, end: Offset, refusal: &AppendRefusal) {
+        let count = self
+            .waiting_committed
+            .partition_point(|waiting| waiting.next_offset <= end);
+        if let Some(counters) = self.counters.get() {
+            counters.failed_appends.add(count as u64);
+        }
+        for waiting in self.waiting_committed.drain(..count) {
+            let _ = waiting.reply.send(Err(refusal.clone()));
+        }
+    }
+
     /// The partition is given up.
     pub(super) fn close(mut self) {
         self.refuse_waiting(&AppendRefusal::UnknownPartition);
         self.wake_readers();
-    }
-}
-
-/// Tells all that wait for less than `until` why they are not answered.
-fn refuse(waiting: &mut VecDeque<Waiting>, until: Offset, refusal: &AppendRefusal) {
-    while waiting.front().is_some_and(|first| first.next_offset <= until) {
-        let first = waiting.pop_front().expect("there is a first one");
-        let _ = first.reply.send(Err(refusal.clone()));
     }
 }
 

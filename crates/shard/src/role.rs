@@ -82,13 +82,13 @@ impl Role {
         }
     }
 
-    /// Says whether another node follows this leader, with all that is committed, and holds something at an offset, or will next.
+    /// Says whether another node follows this leader, and is known to hold all below an offset.
     pub(crate) fn is_held_by(&self, node: NodeId, from: Offset) -> bool {
         let Role::Member(member) = self else { return false };
         let end = member.replica.next_offset();
         let holds = |lacks: u64| from.0 as u64 + lacks <= end.0 as u64;
         let mut followers = member.replica.followers();
-        followers.any(|of| of.node == node && of.is_whole && holds(of.lacks))
+        followers.any(|of| of.node == node && of.is_live && holds(of.lacks))
     }
 
     /// The leader, for what concerns its producers and their time.

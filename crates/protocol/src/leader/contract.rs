@@ -168,9 +168,9 @@ pub enum Action {
         /// The first offset that is not durable here.
         next_offset: Offset,
     },
-    /// Everything below `tail` has been acknowledged by the ack quorum: answer waiting producers and wake readers up
-    /// to it. Nothing more has to become durable.
-    /// Batches between `held` and `tail` are on fewer replicas than the topic wants (`min.insync.replicas`).
+    /// Everything below `tail` has been acknowledged by the ack quorum: wake readers up to it, and answer
+    /// the producers that wait for less than `held`. Those between wait in vain: their batches are on fewer replicas than the topic wants
+    /// (`min.insync.replicas`). Nothing more has to become durable.
     Commit {
         /// The new tail.
         tail: Offset,

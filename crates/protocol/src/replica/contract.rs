@@ -52,8 +52,8 @@ pub struct Assignment {
 pub struct Follower {
     /// Its node.
     pub node: NodeId,
-    /// It is known to hold all that is committed.
-    pub is_whole: bool,
+    /// It had all of the log, and is sent every batch as it is appended.
+    pub is_live: bool,
     /// Records of this log that it is not known to hold in this epoch.
     pub lacks: u64,
 }

@@ -46,7 +46,7 @@ struct Peer {
     is_member: bool,
     is_certain: bool,
     stage: Stage,
-    /// It was live since its link was taken, and its disk is certain.
+    /// It has become live since it was compared with last.
     is_in_sync: bool,
     /// The end of what it certainly holds of this epoch's log since its link was taken; `None` until it has accepted the epoch.
     durable: Option<Offset>,
@@ -225,14 +225,18 @@ impl Leading {
     /// Compares with a replica again that could not go on where it was thought to be. Gives `false` where the epoch is over.
     pub(super) fn handle_refused(
         &mut self,
+        now: Duration,
         from: NodeId,
         refusal: Refusal,
-        log: &Log,
+        log: &mut Log,
         actions: &mut VecDeque<Action>,
     ) -> bool {
         match (refusal, self.index_of(from)) {
             (Refusal::Fenced { floor }, _) => return floor <= self.epoch,
-            (Refusal::Apart { tail }, Some(index)) => self.compare(index, tail, log, actions),
+            (Refusal::Apart { tail }, Some(index)) => {
+                self.compare(index, tail, log, actions);
+                self.drain(now, log, actions);
+            }
             _ => {}
         }
         true
@@ -240,13 +244,15 @@ impl Leading {
 
     pub(super) fn handle_differs(
         &mut self,
+        now: Duration,
         from: NodeId,
         at: Offset,
-        log: &Log,
+        log: &mut Log,
         actions: &mut VecDeque<Action>,
     ) {
         if let Some(index) = self.index_of(from) {
             self.compare(index, at, log, actions);
+            self.drain(now, log, actions);
         }
     }
 
@@ -407,7 +413,7 @@ impl Leading {
             let held = peer.durable.unwrap_or(held);
             Follower {
                 node: peer.node,
-                is_whole: is_live && held >= self.leader.tail(),
+                is_live,
                 lacks: u64::try_from(next_offset.0 - held.0).unwrap_or(0),
             }
         })
@@ -495,8 +501,10 @@ impl Leading {
     }
 
     fn compare(&mut self, index: usize, at: Offset, log: &Log, actions: &mut VecDeque<Action>) {
-        let peer = &mut self.peers[index];
-        peer.stage = Stage::Comparing;
+        self.peers[index].stage = Stage::Comparing;
+        self.peers[index].is_in_sync = false;
+        self.adjust_quorum();
+        let peer = &self.peers[index];
         // `snapshot_history` needs no time but for the producers' silence, which a new replica counts anew.
         let landmark = log.landmark(at, || self.leader.snapshot_history(Duration::ZERO));
         actions.push_back(Action::Send {

@@ -428,8 +428,10 @@ impl Log {
 
     /// Takes note of the tail that an epoch's leader tells. What lies below may come later.
     pub(super) fn hear_tail(&mut self, epoch: Epoch, tail: Offset) {
-        let known = self.heard_tail(epoch).unwrap_or(tail);
-        self.heard = Some((epoch, known.max(tail)));
+        // Late words of an earlier leader change nothing.
+        if self.heard.is_none_or(|known| known < (epoch, tail)) {
+            self.heard = Some((epoch, tail));
+        }
     }
 
     /// The greatest tail that this epoch's leader has told.

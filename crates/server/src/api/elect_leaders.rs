@@ -1,5 +1,5 @@
-//! ElectLeaders: has partitions led by the replica that should lead them (KIP-460). One that should and does not will, as soon as it has
-//! everything: nobody need ask, and who asks waits for it.
+//! ElectLeaders: has partitions led by the replica that should lead them (KIP-460). That replica leads again by itself, as soon as it has
+//! everything; a client that asks is answered then.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -50,7 +50,11 @@ pub(super) async fn handle(
         (Some(named), _) => displaced_among(&core, named).await,
         (None, _) => displaced(&core).await,
     };
-    wait_for(&core, displaced.clone(), deadline).await;
+    tokio::select! {
+        biased;
+        () = core.until_draining() => {}
+        () = wait_for(&core, displaced.clone(), deadline) => {}
+    }
     // When all are asked for, Kafka tells of those that an election was held for.
     let topics = match named {
         Some(named) => named,

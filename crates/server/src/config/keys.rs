@@ -94,7 +94,7 @@ pub(super) static KEYS: &[Key] = &[
     word(
         "node.rack",
         |c| Slot::Name(&mut c.node.rack),
-        "The rack of the node, or whatever it shares with nodes that fail at the same time. A partition's replicas are put in different racks where there are enough, and consumers with the same client.rack read from the replica there. Empty if nobody says.",
+        "The rack of the node, or whatever it shares with nodes that fail at the same time. A partition's replicas are put in different racks where there are enough, and consumers with the same client.rack read from the replica there. Empty for a node in no rack.",
     ),
     word(
         "cluster.join",

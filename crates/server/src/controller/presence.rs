@@ -151,7 +151,7 @@ impl Core {
         }
     }
 
-    /// The nodes that can be given something to lead; none where this node is about to stop.
+    /// The nodes that can be given something to lead.
     pub(crate) async fn nodes_here(&self) -> BTreeSet<NodeId> {
         let here = self.facts.mailboxes.call(0, |core| async move {
             core.with_metadata(|metadata| {

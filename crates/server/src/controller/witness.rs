@@ -43,6 +43,9 @@ pub(crate) struct Witnesses {
     /// The frames that others are told now; none before the node serves.
     durable: RefCell<Vec<u64>>,
     is_doubted: Cell<bool>,
+    /// The metadata has the doubt.
+    is_doubt_told: Cell<bool>,
+    serves: Cell<bool>,
 }
 
 impl Witnesses {
@@ -98,7 +101,7 @@ impl Core {
     pub(crate) fn handle_witnessed(self: &Rc<Core>, frames: &[u64]) {
         let witnesses = self.witnesses();
         raise(&mut witnesses.told.borrow_mut(), frames);
-        if !witnesses.durable.borrow().is_empty() {
+        if witnesses.serves.get() {
             self.look_for_late_doubt();
         }
     }
@@ -160,14 +163,26 @@ impl Core {
             let plan = move |metadata: &Metadata| metadata.plan_doubt(node, start);
             match self.change(plan).await {
                 Ok(Err(error)) if !matches!(error, ChangeError::Plan(_)) => sleep(REST).await,
-                _ => return,
+                _ => return self.witnesses().is_doubt_told.set(true),
             }
         }
     }
 
-    /// Tells others what is durable from now on: this node serves, and has told of any doubt.
+    /// Tells others what is durable from now on: this node serves. While a doubt is not told of, others must remember what they know: it is the
+    /// evidence.
     pub(crate) async fn tell_durable(self: Rc<Core>) {
+        let witnesses = self.witnesses();
+        witnesses.serves.set(true);
+        // One that was found before is committed.
+        witnesses.is_doubt_told.set(witnesses.is_doubted.get());
+        // A witness may have come since.
+        self.look_for_late_doubt();
         loop {
+            let witnesses = self.witnesses();
+            if witnesses.is_doubted.get() && !witnesses.is_doubt_told.get() {
+                sleep(LOOK).await;
+                continue;
+            }
             let Ok(frames) = self.gather_frames(|shard| shard.durable_before()).await else {
                 return;
             };
@@ -175,8 +190,6 @@ impl Core {
             if is_news {
                 *self.witnesses().durable.borrow_mut() = frames.clone();
                 self.peers.tell_all(&Message::Durable(frames));
-                // A witness may have come after this start had looked for doubts, and before it served.
-                self.look_for_late_doubt();
             }
             sleep(LOOK).await;
         }

@@ -281,8 +281,8 @@ impl Core {
         }
     }
 
-    /// Has the leaders here of all partitions that a node holds some of forget what it has acknowledged. One that is being filled is not counted
-    /// anyway: it is in doubt for this moment only, and has to say anew what it holds.
+    /// A node's disk is in doubt: the leaders here forget what its replicas have acknowledged. Those that are being filled are doubted for this
+    /// moment only, and are asked anew what they hold.
     async fn doubt_replicas(&self, node: NodeId, slices: &mut Slices) {
         for (_, topic) in self.all_topics().await {
             let doubted = self.with_metadata(|metadata| {
@@ -297,7 +297,9 @@ impl Core {
                 own
             });
             for id in doubted {
-                if let Some(shard) = self.shards.get(&self.facts.shard_of(id)) {
+                // The only replica has all there is, and goes on.
+                let is_other = node != self.facts.node;
+                if let Some(shard) = self.shards.get(&self.facts.shard_of(id)).filter(|_| is_other) {
                     shard
                         .doubt(id, node)
                         .expect("a replica that the image names is open in its shard");

@@ -36,7 +36,7 @@ pub(super) async fn respond(
             .filter(|result| result.nearer.is_none())
             .map(|result| (result.tail.0, result.log_start.0));
         let new = match (&outcome, stands) {
-            (Ok(result), _) => result.bytes > 0 || wanted.told != stands,
+            (Ok(result), _) => result.bytes > 0 || result.nearer.is_some() || wanted.told != stands,
             (Err(_), _) => true,
         };
         if opened.incremental && !new {

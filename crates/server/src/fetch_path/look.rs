@@ -37,8 +37,8 @@ pub(super) struct Planned {
     pub(super) read: ReadRequest,
 }
 
-/// Finds the partitions. For those that are not there, the answer is known already. A reader that says its `rack`, which may be empty, reads from
-/// any replica, and is sent to the one there (KIP-392).
+/// Finds the partitions. For those that are not there, the answer is known already. A reader that says its `rack`
+/// may read from any replica, and is sent to the one there (KIP-392); one that says none, an empty one, reads from the leader.
 pub(super) async fn plan(
     core: &Core,
     wanted: &[Wanted],

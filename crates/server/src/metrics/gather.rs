@@ -11,6 +11,7 @@ use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Shared, join_all};
 use platform::clock::Clock;
 use platform::process::process_usage;
+use platform::slices::Slices;
 use shard::TopicCounters;
 use shard::{BY_AGE, BY_SIZE, RetentionCounters, Shard};
 use tokio::task::yield_now;
@@ -31,6 +32,8 @@ pub(crate) const ANSWER_WAIT: Duration = Duration::from_secs(2);
 
 /// Topics that are read in one turn of a core.
 const TOPICS_AT_A_TIME: usize = 1_000;
+/// Partitions that are counted before others of the core have their turn.
+const PARTITIONS_IN_ONE_TURN: usize = 5_000;
 /// The name that stands for all topics without counters of their own. No topic can be called that.
 const OTHER_TOPICS: &str = "(others)";
 
@@ -172,17 +175,18 @@ async fn cluster_figures(core: &Rc<Core>) -> Option<ClusterFigures> {
             doubted_replicas: 0,
         }
     });
-    for some in core.all_topics().await.chunks(TOPICS_AT_A_TIME) {
-        core.with_metadata(|metadata| {
-            for topic in some.iter().filter_map(|(_, id)| metadata.topic(*id)) {
-                for state in metadata.partitions(topic) {
-                    figures.leaderless_partitions += usize::from(!core.is_here(state.leader));
-                    figures.moving_partitions += usize::from(state.target.is_some());
-                    figures.doubted_replicas += state.uncertain.len();
-                }
+    let mut slices = Slices::of_own(PARTITIONS_IN_ONE_TURN);
+    for (_, id) in core.all_topics().await {
+        let partitions = core.with_metadata(|metadata| {
+            let topic = metadata.topic(id)?;
+            for state in metadata.partitions(topic) {
+                figures.leaderless_partitions += usize::from(!core.is_here(state.leader));
+                figures.moving_partitions += usize::from(state.target.is_some());
+                figures.doubted_replicas += state.uncertain.len();
             }
+            Some(topic.partition_count())
         });
-        yield_now().await;
+        slices.did(1 + partitions.unwrap_or(0) as usize).await;
     }
     Some(figures)
 }

@@ -29,7 +29,7 @@ pub struct LedFigures {
     pub open: usize,
     /// Partitions whose epoch waits for other replicas.
     pub opening: usize,
-    /// Open ones of which some replica is not known to hold all that is committed.
+    /// Open ones of which some replica lacks something and is still being sent it, or is not reached.
     pub short: usize,
     /// By node of the other replicas.
     pub followers: BTreeMap<NodeId, FollowerFigures>,
@@ -38,7 +38,7 @@ pub struct LedFigures {
 /// The replicas on another node.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct FollowerFigures {
-    /// Replicas that are not known to hold all that is committed.
+    /// Replicas that lack something and are still being sent it, or that are not reached.
     pub behind: usize,
     /// Records that they are not known to hold, those that are just on their way too.
     pub lacks: u64,
@@ -54,9 +54,9 @@ impl LedFigures {
         let mut is_short = false;
         for follower in replica.followers() {
             let of_node = self.followers.entry(follower.node).or_default();
-            of_node.behind += usize::from(!follower.is_whole);
+            of_node.behind += usize::from(!follower.is_live);
             of_node.lacks += follower.lacks;
-            is_short |= !follower.is_whole;
+            is_short |= !follower.is_live;
         }
         self.short += usize::from(is_short && replica.is_open());
     }

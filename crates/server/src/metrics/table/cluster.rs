@@ -40,7 +40,7 @@ pub(in crate::metrics) static OF_FOLLOWER: &[Metric<FollowerFigures>] = &[
         "replicas_behind",
         None,
         |followers| known(followers.behind),
-        "Replicas on the node, of partitions led here, that are not known to hold all that is committed.",
+        "Replicas on the node, of partitions led here, that are not reached, or are still being sent what they lack.",
     ),
     gauge(
         "replica_lag_records",

@@ -30,7 +30,7 @@ pub(in crate::metrics) static OF_JOURNAL: &[Metric<JournalFigures>] = &[
         "short_partitions",
         None,
         |journal| known(journal.led.short),
-        "Partitions led here of which some replica is not known to hold all that is committed (Kafka's under-replicated partitions).",
+        "Partitions led here of which some replica is not reached, or is still being sent what it lacks (as Kafka's under-replicated partitions).",
     ),
     counter(
         "epochs_opened",
@@ -42,7 +42,7 @@ pub(in crate::metrics) static OF_JOURNAL: &[Metric<JournalFigures>] = &[
         "epochs_ended",
         None,
         |journal| known(journal.epochs_ended),
-        "Times that it leads one no more, or leads it in another epoch.",
+        "Times that its leadership of such a partition ended, also for a later epoch of its own.",
     ),
     counter(
         "shipped",

@@ -53,6 +53,19 @@ fn consumers_read_from_the_replica_in_their_rack() {
         fetched(&mut leader, &near).preferred_read_replica == 2
     });
     assert!(!has_records(&fetched(&mut leader, &near)));
+    // Also where a session has been told before, and nothing is new.
+    let mut session = FetchRequest {
+        session_epoch: 0,
+        ..near.clone()
+    };
+    for epoch in 0..3 {
+        session.session_epoch = epoch;
+        let answer = leader.call(12, &session);
+        session.session_id = answer.session_id;
+        let told = answer.responses[0].partitions[0].preferred_read_replica;
+        assert_eq!(told, 2, "fetch {epoch} of the session");
+        session.topics.clear();
+    }
     for rack in ["", "a", "elsewhere"] {
         let data = fetched(&mut leader, &from_rack(rack, 0));
         assert_eq!(data.preferred_read_replica, -1, "{rack:?}");
