@@ -286,6 +286,19 @@ impl Replica {
         }
     }
 
+    /// Says whether appends wait for more replicas than the ack quorum: then this leader wants a look at them now and then.
+    #[must_use]
+    pub fn waits_for_more(&self) -> bool {
+        self.leading().is_some_and(Leading::waits_for_more)
+    }
+
+    /// Has a leader look at how far its members are.
+    pub fn handle_look(&mut self, now: Duration) {
+        if let Role::Leading(leading) = &mut self.role {
+            leading.handle_look(now, &mut self.log, &mut self.actions);
+        }
+    }
+
     /// Checks that as many replicas are in sync as a producer wants to hold its batch.
     ///
     /// # Errors

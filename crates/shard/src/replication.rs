@@ -409,6 +409,7 @@ impl Shard {
                 replica.handle_link_lost(now, peer);
                 member.drop_held(peer);
             }
+            Word::Look => replica.handle_look(now),
             Word::Message(from, Message::Sworn(sworn)) => replica.handle_sworn(now, from, &sworn),
             Word::Message(from, Message::Prompt(prompt, batches)) => {
                 tell_contradiction(id, from, &prompt);

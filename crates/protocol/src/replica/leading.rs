@@ -24,6 +24,9 @@ use crate::leader::{self, Append, AppendError, Appended, Checked, Durability, Le
 use crate::leader::{Numbered, Replica, TrimError};
 use crate::producers::Admission;
 
+/// A member that lacks for so long what was appended before is not waited for beyond the ack quorum any more (Kafka's `replica.lag.time.max.ms`).
+const LAG_MAX: Duration = Duration::from_secs(10);
+
 /// The leader of an epoch with what it knows of its followers.
 #[derive(Debug, Clone)]
 pub(super) struct Leading {
@@ -46,8 +49,10 @@ struct Peer {
     is_member: bool,
     is_certain: bool,
     stage: Stage,
-    /// It has become live since it was compared with last.
+    /// It has become live since it was compared with last, and goes along.
     is_in_sync: bool,
+    /// Since when it lacks something below an offset; `None` if it held all at the last look.
+    lacks: Option<(Duration, Offset)>,
     /// The end of what it certainly holds of this epoch's log since its link was taken; `None` until it has accepted the epoch.
     durable: Option<Offset>,
     is_reported: bool,
@@ -313,6 +318,31 @@ impl Leading {
         self.drain(now, log, actions);
     }
 
+    /// Says whether appends wait for more replicas than the ack quorum.
+    pub(super) fn waits_for_more(&self) -> bool {
+        self.insync_min as usize > self.ack_quorum
+    }
+
+    /// Has a look at how far the members are. One whose disk stands still keeps its link, and must not keep producers and readers waiting.
+    pub(super) fn handle_look(&mut self, now: Duration, log: &mut Log, actions: &mut VecDeque<Action>) {
+        let end = log.next_offset();
+        for peer in self.peers.iter_mut().filter(|peer| peer.node != self.node) {
+            let held = peer.durable.unwrap_or(self.first_offset);
+            match peer.lacks {
+                _ if held >= end => {
+                    peer.lacks = None;
+                    peer.is_in_sync |= peer.stage == Stage::Live;
+                }
+                Some((since, wanted)) if held < wanted => {
+                    peer.is_in_sync &= now.saturating_sub(since) < LAG_MAX;
+                }
+                _ => peer.lacks = Some((now, end)),
+            }
+        }
+        self.adjust_quorum();
+        self.drain(now, log, actions);
+    }
+
     /// Checks that as many replicas are in sync as a producer wants to hold its batch.
     pub(super) fn check_insync(&self, wanted: u32) -> Result<(), AppendError> {
         let members = self.peers.iter().filter(|peer| peer.is_member).count();
@@ -483,6 +513,7 @@ impl Leading {
         let peer = &mut self.peers[index];
         peer.stage = Stage::Comparing;
         peer.is_in_sync = false;
+        peer.lacks = None;
         peer.is_reported = false;
         if !planted(Bug::AcksOutliveLink) {
             peer.durable = None;
@@ -613,6 +644,7 @@ fn peers(assignment: &Assignment) -> Vec<Peer> {
         is_certain: !assignment.uncertain.contains(node),
         stage: Stage::Comparing,
         is_in_sync: false,
+        lacks: None,
         durable: None,
         is_reported: false,
     };

@@ -76,7 +76,8 @@ impl Shard {
         figures
     }
 
-    /// Asks again where an answer does not come: a letter to a partition that was not there yet may have been dropped.
+    /// Asks again where an answer does not come: a letter to a partition that was not there yet may have been dropped. And looks at members that
+    /// producers wait for.
     pub(super) async fn ask_again(self: Rc<Self>) {
         loop {
             sleep(AWAITED_CHECK).await;
@@ -87,6 +88,9 @@ impl Shard {
             let mut slices = Slices::of_own(LOOKED_AFTER_IN_ONE_TURN);
             for id in self.replica_ids() {
                 awaited.extend(self.awaited_of(id));
+                if self.waits_for_more(id) {
+                    let _ = self.hear(id, Word::Look);
+                }
                 slices.did(1).await;
             }
             let before = self.replication.awaited.replace(awaited.clone());
@@ -98,6 +102,14 @@ impl Shard {
                 slices.did(1).await;
             }
         }
+    }
+
+    /// Says whether appends to a partition wait for more replicas than its ack quorum.
+    fn waits_for_more(&self, id: PartitionId) -> bool {
+        let partitions = self.partitions.borrow();
+        let role = partitions.get(&id).map(|partition| &partition.role);
+        let waits = matches!(role, Some(Role::Member(member)) if member.replica.waits_for_more());
+        waits && !self.replication.deferred.borrow().has(id)
     }
 
     fn awaited_of(&self, id: PartitionId) -> Vec<(PartitionId, NodeId)> {

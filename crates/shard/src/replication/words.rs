@@ -59,6 +59,7 @@ pub(super) enum Word {
     Certain(NodeId),
     Link(NodeId),
     LinkLost(NodeId),
+    Look,
     Message(NodeId, Message),
 }
 

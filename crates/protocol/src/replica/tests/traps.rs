@@ -1,5 +1,7 @@
 //! Assumptions that hold on one node, and are wrong as soon as another one leads or follows.
 
+use std::time::Duration;
+
 use record::{Epoch, Offset};
 
 use super::world::{NOW, node_id};
@@ -391,6 +393,51 @@ fn more_replicas_than_the_quorum_are_waited_for_while_they_are_there() {
     leader.handle_insync_min(NOW, 1);
     append_one(&mut leader);
     assert_eq!(acknowledge(&mut leader, second, 4), [commit(4, 4)]);
+}
+
+/// A disk may stand still while its node says that it is alive.
+#[test]
+fn a_member_that_stands_still_is_waited_for_no_longer_than_ten_seconds() {
+    let (second, third) = (node_id(1), node_id(2));
+    let seconds = |seconds| NOW + Duration::from_secs(seconds);
+    let mut leader = recover(LEADER, Stored::default());
+    leader.handle_insync_min(NOW, 3);
+    assign(&mut leader, 0, LEADER, false);
+    let opening = actions(&mut leader);
+    flush(&mut leader, LEADER, &opening);
+    for follower in [second, third] {
+        assert_eq!(acknowledge(&mut leader, follower, 0), []);
+    }
+    let looked = |leader: &mut Replica, at| {
+        leader.handle_look(at);
+        (commits(leader).len(), leader.check_insync(3).is_ok())
+    };
+    assert_eq!(
+        looked(&mut leader, seconds(100)),
+        (0, true),
+        "nothing was appended"
+    );
+    append_one(&mut leader);
+    assert_eq!(acknowledge(&mut leader, second, 1), []);
+    assert_eq!(looked(&mut leader, seconds(101)), (0, true));
+    assert_eq!(looked(&mut leader, seconds(110)), (0, true));
+    // It is slow, and goes along.
+    assert_eq!(acknowledge(&mut leader, third, 1).len(), 1);
+    append_one(&mut leader);
+    assert_eq!(acknowledge(&mut leader, second, 2), []);
+    assert_eq!(looked(&mut leader, seconds(112)), (0, true));
+    assert_eq!(looked(&mut leader, seconds(121)), (0, true));
+    assert_eq!(
+        looked(&mut leader, seconds(122)),
+        (1, false),
+        "the two others hold it"
+    );
+    assert_eq!(acknowledge(&mut leader, third, 2), []);
+    assert_eq!(
+        looked(&mut leader, seconds(123)),
+        (0, true),
+        "it goes along again"
+    );
 }
 
 /// Compaction leaves gaps, and a message may be lost: a follower cannot tell which it is. It takes no batch that does not begin at its
