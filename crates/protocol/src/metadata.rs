@@ -112,7 +112,7 @@ pub struct Node {
     pub home: Option<Home>,
     /// It gives up all that it holds, and gets nothing more.
     pub drain: Option<Drain>,
-    /// What it shares with nodes that fail at the same time, as its last start said; `None` if it did not.
+    /// The rack that it shares with nodes that fail at the same time, as its last start said; `None` if it named none.
     pub rack: Option<Rack>,
 }
 

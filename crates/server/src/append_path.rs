@@ -86,13 +86,12 @@ fn tell_leaders(metadata: &Metadata, own: NodeId, response: &mut ProduceResponse
             }
         }
     }
-    let endpoint = |(node_id, host, port, rack)| NodeEndpoint {
+    response.node_endpoints = hints.endpoints(|node_id, host, port, rack| NodeEndpoint {
         node_id,
         host,
         port,
         rack,
-    };
-    response.node_endpoints = hints.endpoints().map(endpoint).collect();
+    });
 }
 
 /// The time for which the answers to appends under way are waited for.

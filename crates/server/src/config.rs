@@ -82,7 +82,7 @@ pub struct Config {
 pub struct NodeSettings {
     /// This node's number in its cluster.
     pub id: i32,
-    /// What it shares with nodes that fail at the same time; `None` if nobody says.
+    /// The rack that it shares with nodes that fail at the same time; `None` for a node in no rack.
     pub rack: Option<String>,
 }
 

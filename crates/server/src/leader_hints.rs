@@ -38,18 +38,18 @@ impl<'a> LeaderHints<'a> {
         Some((state.leader, state.epoch))
     }
 
-    /// Number, host, port and rack of each leader that was named.
-    pub(crate) fn endpoints(self) -> impl Iterator<Item = (i32, Text, i32, Option<Text>)> {
-        let LeaderHints { metadata, named, .. } = self;
-        named.into_iter().filter_map(|node| {
-            let known = metadata.node(node)?;
-            let (address, rack) = (&known.address, known.rack.as_deref());
-            Some((
+    /// The leaders that were named, each made of its number, host, port and rack.
+    pub(crate) fn endpoints<E>(self, make: fn(i32, Text, i32, Option<Text>) -> E) -> Vec<E> {
+        let endpoint = |node: NodeId| {
+            let known = self.metadata.node(node)?;
+            let (host, rack) = (Text::from(&*known.address.host), known.rack.as_deref());
+            Some(make(
                 node.0,
-                Text::from(&*address.host),
-                address.port.into(),
+                host,
+                known.address.port.into(),
                 rack.map(Text::from),
             ))
-        })
+        };
+        self.named.iter().copied().filter_map(endpoint).collect()
     }
 }

@@ -78,7 +78,7 @@ pub(crate) struct Peers {
     seeds: RefCell<BTreeSet<HostPort>>,
 }
 
-/// What went between this core and a node since the start.
+/// Traffic between this core and a node since the start.
 #[derive(Default)]
 struct Traffic {
     sent_bytes: Counter,

@@ -299,6 +299,8 @@ impl Shard {
             self.store
                 .borrow_mut()
                 .open_partition(id, partition::rolling(&topic));
+            // With fewer replicas to wait for, more may be committed.
+            self.carry_out(id, partition, member::AtHand::nothing());
         }
     }
 

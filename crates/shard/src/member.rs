@@ -37,6 +37,13 @@ pub(super) enum AtHand {
     Staged,
 }
 
+impl AtHand {
+    /// For actions that take none.
+    pub(super) fn nothing() -> AtHand {
+        AtHand::Received(VecDeque::new())
+    }
+}
+
 /// One thing to do for a replica.
 pub(super) enum Step {
     /// Stage an entry; of a batch, these bytes.

@@ -194,8 +194,8 @@ impl Shard {
         Ok((result, counters))
     }
 
-    /// What readers may see of a partition here. Of a replica that only follows, if they may read that: as much as it knows to be committed, for
-    /// as long as its leader reaches it.
+    /// The bounds of a partition that readers may see here. A replica that only follows shows, to those that may read anywhere, as much as it knows
+    /// to be committed, for as long as its leader reaches it.
     fn view(&self, role: &Role, from_any: bool) -> Result<View, NotLed> {
         let leader = match role.open_leader() {
             Err(NotLed::NotLeader) if from_any => return self.follower_view(role).ok_or(NotLed::NotLeader),

@@ -75,6 +75,8 @@ struct Shared {
     commits: Rc<RefCell<BTreeMap<String, commits::Commits>>>,
     /// Topics of one replica.
     lone: Rc<RefCell<BTreeSet<String>>>,
+    /// Topics whose records are acknowledged once three replicas hold them.
+    wide: Rc<RefCell<BTreeSet<String>>>,
     /// The last thing that was tried in vain.
     awaited: Rc<RefCell<String>>,
     trace: Trace,
@@ -148,6 +150,7 @@ pub(crate) async fn simulate(seed: u64, options: Options) -> Report {
         awaited: Rc::default(),
         commits: Rc::default(),
         lone: Rc::default(),
+        wide: Rc::default(),
         trace: trace.clone(),
     };
     let mut cluster = Cluster {
@@ -441,6 +444,7 @@ impl Cluster {
             checks::check(&checked).await;
             moves::settle(&checked, &checks::topics_there(&checked)).await;
             commits::check_commits(&checked).await;
+            checks::write_where_all_are_wanted(&checked).await;
             done.set(true);
         });
         if !self

@@ -74,6 +74,15 @@ fn leader_among(replicas: usize, ack_quorum: usize) -> Leader {
 
 #[test]
 fn what_is_held_is_on_as_many_replicas_as_are_wanted_and_there() {
+    // Nobody has said anything in this epoch yet, and what was found is committed all the same.
+    let history = History::new(ProducerLimits::default());
+    let opened = Leader::open(LeaderState {
+        replicas: leader_among(3, 2).state.replicas,
+        ack_quorum: 2,
+        tail: Offset(5),
+        ..LeaderState::single(NodeId(0), Epoch(0), Offset::ZERO, Offset(5), history)
+    });
+    assert_eq!((opened.tail(), opened.held()), (Offset(5), Offset(5)));
     for (wanted, held) in [(0, 2), (1, 2), (2, 2), (3, 1), (4, 1), (u32::MAX, 1)] {
         let mut leader = leader_among(3, 2);
         let three = number(&leader, &append(3, 0));

@@ -47,7 +47,7 @@ pub struct Assignment {
     pub uncertain: Vec<NodeId>,
 }
 
-/// What a leader knows of another replica.
+/// Another replica, as a leader knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Follower {
     /// Its node.

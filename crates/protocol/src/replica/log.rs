@@ -426,7 +426,7 @@ impl Log {
         }
     }
 
-    /// Takes note of the tail that an epoch's leader tells. What lies below may come later.
+    /// Takes note of the tail that an epoch's leader tells. The batches below may come later.
     pub(super) fn hear_tail(&mut self, epoch: Epoch, tail: Offset) {
         // Late words of an earlier leader change nothing.
         if self.heard.is_none_or(|known| known < (epoch, tail)) {

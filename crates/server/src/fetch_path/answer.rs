@@ -87,13 +87,12 @@ pub(super) fn tell_leaders(metadata: &Metadata, own: NodeId, response: &mut Fetc
             }
         }
     }
-    let endpoint = |(node_id, host, port, rack)| NodeEndpoint {
+    response.node_endpoints = hints.endpoints(|node_id, host, port, rack| NodeEndpoint {
         node_id,
         host,
         port,
         rack,
-    };
-    response.node_endpoints = hints.endpoints().map(endpoint).collect();
+    });
 }
 
 fn partition_data(partition_index: i32, outcome: Outcome, committed_only: bool) -> PartitionData {

@@ -1,6 +1,5 @@
 //! Batches for replicas that lack them: read, sent in pieces, and no more at a time than there is room for on their way.
 
-use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -107,7 +106,7 @@ impl Shard {
             // It can lay out what is committed, and has room for more.
             self.send_tail(id, member, shipment.to);
             member.replica.handle_shipped(shipment.to, end);
-            self.carry_out(id, partition, AtHand::Received(VecDeque::new()));
+            self.carry_out(id, partition, AtHand::nothing());
         }
     }
 }

@@ -1,5 +1,5 @@
-//! What has to hold once nothing fails any more: all nodes know the same topics, what was acknowledged stands where it was told, and all goes on
-//! without one node.
+//! Checks of a cluster once nothing fails any more: all nodes know the same topics, acknowledged records stand where they were told, and all goes
+//! on without one node.
 
 use std::io;
 
@@ -12,17 +12,33 @@ use super::{Fate, PARTITIONS, REST, Shared};
 /// Waits until each partition of the topics that are there, with three replicas, takes a record at its leader.
 pub(super) async fn write_everywhere(shared: &Shared, away: usize) {
     for name in topics_there(shared) {
-        for index in 0..PARTITIONS {
-            loop {
-                match try_to_write(shared, &name, index, away).await {
-                    Ok(true) => break,
-                    Ok(false) => *shared.awaited.borrow_mut() = format!("{name}-{index} takes nothing"),
-                    Err(error) => {
-                        *shared.awaited.borrow_mut() = format!("{name}-{index} takes nothing: {error}");
-                    }
+        // While one is away these refuse.
+        if !shared.wide.borrow().contains(&name) {
+            write_to(shared, &name, Some(away)).await;
+        }
+    }
+}
+
+/// The same for the topics that want every replica to hold a record; none is away.
+pub(super) async fn write_where_all_are_wanted(shared: &Shared) {
+    for name in topics_there(shared) {
+        if shared.wide.borrow().contains(&name) {
+            write_to(shared, &name, None).await;
+        }
+    }
+}
+
+async fn write_to(shared: &Shared, name: &str, away: Option<usize>) {
+    for index in 0..PARTITIONS {
+        loop {
+            match try_to_write(shared, name, index, away).await {
+                Ok(true) => break,
+                Ok(false) => *shared.awaited.borrow_mut() = format!("{name}-{index} takes nothing"),
+                Err(error) => {
+                    *shared.awaited.borrow_mut() = format!("{name}-{index} takes nothing: {error}");
                 }
-                sleep(REST).await;
             }
+            sleep(REST).await;
         }
     }
 }
@@ -44,20 +60,20 @@ pub(super) fn topics_there(shared: &Shared) -> Vec<String> {
 /// Waits until a topic was made by way of a node that is there.
 pub(super) async fn make_one_more(shared: &Shared, away: usize) {
     let node = usize::from(away == 0);
-    while !matches!(create(shared, node, "one-more", 1).await, Ok(true)) {
+    while !matches!(create(shared, node, "one-more", 1, 1).await, Ok(true)) {
         "no topic can be made".clone_into(&mut shared.awaited.borrow_mut());
         sleep(REST).await;
     }
 }
 
 /// Says whether the partition has taken a record, or has one replica, which is away.
-pub(super) async fn try_to_write(shared: &Shared, name: &str, index: i32, away: usize) -> io::Result<bool> {
-    let node = usize::from(away == 0);
+async fn try_to_write(shared: &Shared, name: &str, index: i32, away: Option<usize>) -> io::Result<bool> {
+    let node = usize::from(away == Some(0));
     let leaders = topics(shared, node).await?.remove(name).unwrap_or_default();
     let Some(leader) = leaders.get(index as usize) else {
         return Ok(true);
     };
-    if *leader == away && shared.lone.borrow().contains(name) {
+    if Some(*leader) == away && shared.lone.borrow().contains(name) {
         return Ok(true);
     }
     let mut builder = BatchBuilder::new(Compression::None);

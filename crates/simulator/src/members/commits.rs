@@ -27,7 +27,7 @@ pub(super) struct Commits {
 pub(super) async fn commit_some(shared: &Shared, node: usize, group: &str) -> io::Result<()> {
     if !shared.commits.borrow().contains_key(group) {
         let replicas = shared.nodes.len().min(3) as i16;
-        create(shared, node, TOPIC, replicas).await?;
+        create(shared, node, TOPIC, replicas, 1).await?;
     }
     for _ in 0..COMMITS {
         let offset = {

@@ -52,7 +52,12 @@ pub(super) async fn make(shared: Shared, maker: u64, mut random: SeededRandom) {
                 let several = shared.nodes.len().min(3) as i16;
                 let is_lone = random.below(3) == 0 && !shared.is_copied;
                 let replicas = if is_lone { 1 } else { several };
-                let made = create(&shared, node, &name, replicas).await;
+                let insync_min = if replicas == 3 && random.below(4) == 0 {
+                    3
+                } else {
+                    1
+                };
+                let made = create(&shared, node, &name, replicas, insync_min).await;
                 if matches!(made, Ok(true)) {
                     own.insert(name.clone());
                     write_all(&shared, node, &name, number).await.map(|()| true)

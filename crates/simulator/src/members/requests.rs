@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 
 use bytes::Bytes;
-use kafka_wire::create_topics::CreatableTopic;
+use kafka_wire::create_topics::{CreatableTopic, CreatableTopicConfig};
 use kafka_wire::fetch::{FetchPartition, FetchTopic};
 use kafka_wire::produce::{PartitionProduceData, TopicProduceData};
 use kafka_wire::{
@@ -110,13 +110,23 @@ pub(super) async fn read(
 }
 
 /// Says whether the topic is there now.
-pub(super) async fn create(shared: &Shared, node: usize, name: &str, replicas: i16) -> io::Result<bool> {
+pub(super) async fn create(
+    shared: &Shared,
+    node: usize,
+    name: &str,
+    replicas: i16,
+    insync_min: u32,
+) -> io::Result<bool> {
     let mut client = Client::connect(&shared.net, shared.nodes[node]).await?;
     let request = CreateTopicsRequest {
         topics: vec![CreatableTopic {
             name: Text::from(name),
             num_partitions: PARTITIONS,
             replication_factor: replicas,
+            configs: vec![CreatableTopicConfig {
+                name: Text::from("min.insync.replicas"),
+                value: Some(Text::from(insync_min.to_string())),
+            }],
             ..CreatableTopic::default()
         }],
         timeout_ms: 3_000,
@@ -125,6 +135,9 @@ pub(super) async fn create(shared: &Shared, node: usize, name: &str, replicas: i
     shared.fates.borrow_mut().insert(name.to_owned(), Fate::Open);
     if replicas == 1 {
         shared.lone.borrow_mut().insert(name.to_owned());
+    }
+    if insync_min == 3 {
+        shared.wide.borrow_mut().insert(name.to_owned());
     }
     let code = client.call(&request).await?.topics[0].error_code;
     let is_made = code == 0;

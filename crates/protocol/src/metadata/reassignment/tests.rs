@@ -401,7 +401,7 @@ fn sets_that_cannot_change_hold_up_no_other() {
     assert_eq!(image.due_replica_sets(1, |node| node.0 != 4).len(), 1);
 }
 
-/// Who was to take over what a drained node holds may go, too.
+/// The node that was to take over from a drained one may go, too.
 #[test]
 fn what_a_drained_node_was_to_get_goes_to_another_one() {
     let mut image = cluster(2);

@@ -62,6 +62,32 @@ fn batch(epoch: i32, first_offset: i64) -> BatchFacts {
     }
 }
 
+/// Appends a record; the entry and the acknowledgement that waits for its flush come back.
+fn append_one(leader: &mut Replica) -> Vec<Action> {
+    let append = Append {
+        record_count: 1,
+        max_timestamp_ms: 0,
+        producer: None,
+        transactional: false,
+    };
+    let admission = Admission {
+        now: NOW,
+        next_id: ProducerId(1),
+        from: None,
+        has_room: true,
+    };
+    let Ok(Checked::New(numbered)) = leader.check_append(&append, &admission) else {
+        panic!("a quorum is live");
+    };
+    leader.handle_append(NOW, numbered);
+    actions(leader)
+}
+
+fn append_and_flush(leader: &mut Replica) {
+    let appended = append_one(leader);
+    flush(leader, LEADER, &appended);
+}
+
 /// One node opens an epoch above all that it finds, and refuses a log that has batches of the metadata's own. A follower's log has them
 /// by right: another node's leader wrote them. It goes on with that epoch, and may lead the next.
 #[test]
@@ -126,23 +152,7 @@ fn entries_leave_before_the_flush_and_acknowledgements_after_it() {
     }
     actions(&mut leader);
 
-    let append = Append {
-        record_count: 1,
-        max_timestamp_ms: 0,
-        producer: None,
-        transactional: false,
-    };
-    let admission = Admission {
-        now: NOW,
-        next_id: ProducerId(1),
-        from: None,
-        has_room: true,
-    };
-    let Ok(Checked::New(numbered)) = leader.check_append(&append, &admission) else {
-        panic!("two followers are live");
-    };
-    leader.handle_append(NOW, numbered);
-    let appended = actions(&mut leader);
+    let appended = append_one(&mut leader);
     let [
         Action::Persist(entry),
         Action::SendDurable { to: LEADER, message },
@@ -322,27 +332,6 @@ fn commits(replica: &mut Replica) -> Vec<leader::Action> {
     actions(replica).into_iter().filter_map(commit).collect()
 }
 
-fn append_one(leader: &mut Replica) {
-    let append = Append {
-        record_count: 1,
-        max_timestamp_ms: 0,
-        producer: None,
-        transactional: false,
-    };
-    let admission = Admission {
-        now: NOW,
-        next_id: ProducerId(1),
-        from: None,
-        has_room: true,
-    };
-    let Ok(Checked::New(numbered)) = leader.check_append(&append, &admission) else {
-        panic!("a quorum is live");
-    };
-    leader.handle_append(NOW, numbered);
-    let appended = actions(leader);
-    flush(leader, LEADER, &appended);
-}
-
 /// `min.insync.replicas` above the ack quorum: what is acknowledged is on so many disks, and what the quorum holds can be read all the same when
 /// one of them is away.
 #[test]
@@ -371,11 +360,11 @@ fn more_replicas_than_the_quorum_are_waited_for_while_they_are_there() {
         "more than there are is never wanted"
     );
 
-    append_one(&mut leader);
+    append_and_flush(&mut leader);
     assert_eq!(acknowledge(&mut leader, second, 1), []);
     assert_eq!(acknowledge(&mut leader, third, 1), [commit(1, 1)]);
 
-    append_one(&mut leader);
+    append_and_flush(&mut leader);
     assert_eq!(acknowledge(&mut leader, second, 2), []);
     leader.handle_link_lost(NOW, third);
     assert_eq!(
@@ -384,14 +373,14 @@ fn more_replicas_than_the_quorum_are_waited_for_while_they_are_there() {
         "two hold it, and the third may have lost all"
     );
     assert_eq!(leader.check_insync(3), Err(refused));
-    append_one(&mut leader);
+    append_and_flush(&mut leader);
     assert_eq!(
         acknowledge(&mut leader, second, 3),
         [commit(3, 0)],
         "the third may have lost all"
     );
     leader.handle_insync_min(NOW, 1);
-    append_one(&mut leader);
+    append_and_flush(&mut leader);
     assert_eq!(acknowledge(&mut leader, second, 4), [commit(4, 4)]);
 }
 
@@ -417,13 +406,13 @@ fn a_member_that_stands_still_is_waited_for_no_longer_than_ten_seconds() {
         (0, true),
         "nothing was appended"
     );
-    append_one(&mut leader);
+    append_and_flush(&mut leader);
     assert_eq!(acknowledge(&mut leader, second, 1), []);
     assert_eq!(looked(&mut leader, seconds(101)), (0, true));
     assert_eq!(looked(&mut leader, seconds(110)), (0, true));
     // It is slow, and goes along.
     assert_eq!(acknowledge(&mut leader, third, 1).len(), 1);
-    append_one(&mut leader);
+    append_and_flush(&mut leader);
     assert_eq!(acknowledge(&mut leader, second, 2), []);
     assert_eq!(looked(&mut leader, seconds(112)), (0, true));
     assert_eq!(looked(&mut leader, seconds(121)), (0, true));

@@ -46,6 +46,6 @@ pub(in crate::metrics) static OF_FOLLOWER: &[Metric<FollowerFigures>] = &[
         "replica_lag_records",
         None,
         |followers| known(followers.lacks),
-        "Records of these partitions that the node is not known to hold, together. What is just on its way counts, too.",
+        "Records of these partitions that the node is not known to hold, together; those on their way count, too.",
     ),
 ];

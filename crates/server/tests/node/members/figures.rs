@@ -1,4 +1,4 @@
-//! What the figures of each node tell of the others: who is away, and what their replicas lack.
+//! The figures of each node about the others: those that are away, and the records that replicas lack.
 
 use std::collections::BTreeMap;
 
