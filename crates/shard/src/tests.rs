@@ -6,6 +6,7 @@ mod examinations;
 mod recompression;
 mod replicas;
 mod sharing;
+mod waiting;
 mod writers;
 
 use std::sync::atomic::{AtomicU64, Ordering};
