@@ -148,6 +148,11 @@ bugs! {
     /// A checkpoint has a replica's vows as they were when its snapshot was taken.
     VowOvertakesSnapshot,
 
+    /// A promise does not tell how long earlier leaders may believe in themselves.
+    BelieversForgotten,
+    /// A leader tells its tail as the latest without a lease.
+    LeaseIgnored,
+
     // In `protocol`: replicas.
 
     /// A replica that has not accepted the epoch takes all that it has for compared with its leader's log.

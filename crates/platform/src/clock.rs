@@ -3,11 +3,13 @@
 //! Monotonic time orders and measures; wall time is only ever shown or stored, never compared for safety.
 
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use rustix::time::{ClockId, clock_gettime};
 
 /// A source of time.
 pub trait Clock: Send + Sync + 'static {
-    /// Time since the clock was made. Never goes back.
+    /// Time since the clock was made, also while the machine sleeps. Never goes back.
     fn monotonic(&self) -> Duration;
 
     /// Milliseconds since 1970 (UTC), negative before. May jump in either direction.
@@ -17,15 +19,21 @@ pub trait Clock: Send + Sync + 'static {
 /// The operating system's clocks.
 #[derive(Debug, Clone)]
 pub struct SystemClock {
-    start: Instant,
+    start: Duration,
+}
+
+/// Time since the machine was started.
+fn boot_time() -> Duration {
+    let now = clock_gettime(ClockId::Boottime);
+    let seconds = u64::try_from(now.tv_sec).expect("a machine does not run before it was started");
+    let nanos = u32::try_from(now.tv_nsec).expect("a part of a second");
+    Duration::new(seconds, nanos)
 }
 
 impl SystemClock {
     /// A clock whose monotonic time starts now.
     pub fn new() -> SystemClock {
-        SystemClock {
-            start: Instant::now(),
-        }
+        SystemClock { start: boot_time() }
     }
 }
 
@@ -37,7 +45,7 @@ impl Default for SystemClock {
 
 impl Clock for SystemClock {
     fn monotonic(&self) -> Duration {
-        self.start.elapsed()
+        boot_time() - self.start
     }
 
     fn wall_ms(&self) -> i64 {

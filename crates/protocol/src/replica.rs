@@ -11,6 +11,7 @@
 mod contract;
 mod following;
 mod leading;
+pub mod lease;
 pub mod link;
 mod log;
 mod opening;
@@ -51,6 +52,8 @@ pub struct Replica {
     insync_min: u32,
     assignment: Option<Assignment>,
     is_certain: bool,
+    /// The leader that is listened to, and its epoch, as far as is known since the start.
+    listens_to: Option<(NodeId, Epoch)>,
     role: Role,
     actions: VecDeque<Action>,
 }
@@ -99,6 +102,7 @@ impl Replica {
             insync_min: 1,
             assignment: None,
             is_certain: false,
+            listens_to: None,
             role: Role::Following,
             actions: VecDeque::new(),
         })
@@ -118,6 +122,7 @@ impl Replica {
         }
         self.step_down(now);
         let epoch = assignment.epoch;
+        self.listen_to(assignment.leader, epoch);
         self.is_certain = !assignment.uncertain.contains(&self.node);
         let may_open = self.is_certain && (self.log.promised() < epoch || planted(Bug::EpochOpenedAgain));
         self.role = match (assignment.leader == self.node, may_open) {
@@ -129,7 +134,11 @@ impl Replica {
                 let standing = self.log.standing(true);
                 self.actions.push_back(Action::SendDurable {
                     to: self.node,
-                    message: Sworn::Promised { epoch, standing },
+                    message: Sworn::Promised {
+                        epoch,
+                        standing,
+                        believers: Vec::new(),
+                    },
                 });
                 Role::Opening(opening)
             }
@@ -182,8 +191,13 @@ impl Replica {
         }
         let (log, actions) = (&mut self.log, &mut self.actions);
         match (&mut self.role, message) {
-            (Role::Opening(opening), Sworn::Promised { standing, .. }) => {
-                opening.handle_promised(from, *standing);
+            (
+                Role::Opening(opening),
+                Sworn::Promised {
+                    standing, believers, ..
+                },
+            ) => {
+                opening.handle_promised(now, from, *standing, believers);
                 self.advance(now);
             }
             (Role::Opening(opening), Sworn::Located { landmark, .. }) => {
@@ -292,11 +306,21 @@ impl Replica {
         self.leading().is_some_and(Leading::waits_for_more)
     }
 
-    /// Has a leader look at how far its members are.
+    /// Has a leader look at how far its members are, and one that opens whether it may.
     pub fn handle_look(&mut self, now: Duration) {
-        if let Role::Leading(leading) = &mut self.role {
-            leading.handle_look(now, &mut self.log, &mut self.actions);
+        match &mut self.role {
+            Role::Leading(leading) => leading.handle_look(now, &mut self.log, &mut self.actions),
+            Role::Opening(_) => self.advance(now),
+            Role::Following | Role::Sealed => {}
         }
+    }
+
+    /// Says whether an ack quorum listens to this leader, if those nodes do for which `listens` says so: then no later epoch can have been opened without
+    /// its knowledge.
+    #[must_use]
+    pub fn is_listened_to(&self, listens: impl Fn(NodeId) -> bool) -> bool {
+        self.leading()
+            .is_some_and(|leading| leading.is_listened_to(listens))
     }
 
     /// Checks that as many replicas are in sync as a producer wants to hold its batch.
@@ -559,6 +583,7 @@ impl Replica {
         if !planted(Bug::AcksAfterSeal) || !matches!(request, Prompt::Seal { .. }) {
             self.step_down(now);
         }
+        self.listen_to(from, epoch);
         let following = Following {
             log: &mut self.log,
             actions: &mut self.actions,
@@ -574,11 +599,28 @@ impl Replica {
             return;
         };
         let (log, actions) = (&mut self.log, &mut self.actions);
-        if let Some(found) = opening.advance(assignment, self.node, log, actions) {
+        if let Some(found) = opening.advance(now, assignment, self.node, log, actions) {
             let leading = Leading::open(now, self.node, assignment, self.durability, &found, log, actions);
             let mut leading = Box::new(leading);
             leading.handle_insync_min(now, self.insync_min, log, actions);
             self.role = Role::Leading(leading);
+        }
+    }
+
+    /// Takes note of a later epoch's leader, and has the one before be told.
+    fn listen_to(&mut self, leader: NodeId, epoch: Epoch) {
+        if self.listens_to.is_some_and(|(_, known)| known >= epoch) {
+            return;
+        }
+        if let Some((before, of)) = self.listens_to.replace((leader, epoch))
+            && before != leader
+            && before != self.node
+        {
+            self.actions.push_back(Action::Leave {
+                leader: before,
+                epoch: of,
+                floor: epoch,
+            });
         }
     }
 

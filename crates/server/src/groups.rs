@@ -175,6 +175,9 @@ impl Core {
         }
         let owner = self.facts.owner_of(partition);
         let ask = move |core: Rc<Core>| async move {
+            // Another node may coordinate by now.
+            let shard = core.shard(core.facts.shard_of(partition));
+            shard.until_lease(partition).await.ok()?;
             let answer = core.groups.host(index)?.ask(request)?;
             drop(room);
             answer.await.ok()

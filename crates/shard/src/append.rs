@@ -149,6 +149,9 @@ impl Shard {
         if attempt.request.epoch.is_some_and(|epoch| epoch != leader.epoch()) {
             return Err(AppendRefusal::NotLeader);
         }
+        if attempt.request.acks != Acks::Quorum && self.is_forsaken(&partition.role) {
+            return Err(AppendRefusal::NotLeader);
+        }
         if attempt.request.acks == Acks::Quorum {
             let checked = partition.role.check_insync(topic.insync_replicas_min);
             checked.map_err(AppendRefusal::Leader)?;

@@ -190,7 +190,7 @@ impl Shard {
         threads: ShardThreads,
     ) -> Rc<Shard> {
         let began = clock.monotonic();
-        let replication = Replication::with_journal(store.status().journal_bytes_max);
+        let replication = Replication::with_journal(store.status().journal_bytes_max, began);
         Rc::new(Shard {
             index,
             producer_room: ProducerRoom::of_bytes(settings.producer_bytes_max),

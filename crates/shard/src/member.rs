@@ -6,8 +6,11 @@
 
 use std::collections::VecDeque;
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use protocol::leader::{Action as LeaderAction, Leader, NodeId};
+use protocol::replica::lease::Believer;
 use protocol::replica::{Action, Persist, Prompt, Replica, Sworn};
 use record::{Epoch, Offset};
 
@@ -23,6 +26,8 @@ pub(crate) struct Member {
     /// The times that the log has begun anew, and how many of these a checkpoint has: only there is the history of what was before.
     bases: u64,
     bases_saved: u64,
+    /// Leaders that were listened to before, and until when they may believe that they lead; `None` stands for any.
+    believers: Vec<(Option<NodeId>, Duration)>,
     /// Messages that are true once a checkpoint has the latest base.
     held: Vec<(NodeId, Sworn)>,
     /// An entry could not be staged and never will be: the log is not what the replica says.
@@ -58,6 +63,14 @@ pub(super) enum Step {
     Lead(LeaderAction),
     /// Show readers more.
     Show,
+    /// Tell a leader that its epoch is over.
+    Leave {
+        leader: NodeId,
+        epoch: Epoch,
+        floor: Epoch,
+    },
+    /// Have the replica look again at this time.
+    Wake(Duration),
     /// Tell the metadata.
     Report(Report),
     /// Tell the metadata that a replica holds all that is committed, and which start of its node.
@@ -99,7 +112,8 @@ pub enum Report {
 }
 
 impl Member {
-    pub(super) fn new(replica: Replica) -> Member {
+    /// A replica that listens to nobody yet. Until `unknown_until` anybody may believe that it is listened to.
+    pub(super) fn new(replica: Replica, unknown_until: Duration) -> Member {
         Member {
             replica,
             unsent: Vec::new(),
@@ -107,6 +121,7 @@ impl Member {
             uncommitted: VecDeque::new(),
             bases: 0,
             bases_saved: 0,
+            believers: vec![(None, unknown_until)],
             held: Vec::new(),
             is_given_up: false,
         }
@@ -155,6 +170,8 @@ impl Member {
                 }),
                 Action::Leader(action) => Step::Lead(action),
                 Action::Committed { .. } => Step::Show,
+                Action::Leave { leader, epoch, floor } => Step::Leave { leader, epoch, floor },
+                Action::Wake { at } => Step::Wake(at),
                 Action::Settled { epoch } => Step::Report(Report::Settled { epoch }),
                 Action::CaughtUp { replica } => {
                     let epoch = self.led_epoch().expect("a leader sees who has caught up");
@@ -227,6 +244,21 @@ impl Member {
             self.uncommitted.pop_back();
         }
         bytes
+    }
+
+    /// Takes note that a leader is not listened to any more, and until when it may not know.
+    pub(super) fn note_left(&mut self, leader: NodeId, until: Duration) {
+        self.believers.push((Some(leader), until));
+    }
+
+    /// The leaders that may still believe that they lead.
+    pub(super) fn believers(&mut self, now: Duration) -> Vec<Believer> {
+        self.believers.retain(|(_, until)| *until > now);
+        let left = |(node, until): &(Option<NodeId>, Duration)| Believer {
+            node: *node,
+            left: *until - now,
+        };
+        self.believers.iter().map(left).collect()
     }
 
     /// Takes note that the log begins anew.

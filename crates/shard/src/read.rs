@@ -185,6 +185,9 @@ impl Shard {
             nearer: near,
             ..ReadResult::default()
         };
+        if request.from >= tail && self.is_forsaken(&partition.role) {
+            return Err(NotLed::NotLeader.into());
+        }
         let is_wanted = request.bytes_max > 0 && request.from < tail && near.is_none();
         let counters = is_wanted.then(|| {
             partition

@@ -6,6 +6,7 @@
 //! goes out with the flush that holds it, before that is run. A sworn message leaves only when everything that was staged before it is
 //! durable: nothing here may send one earlier.
 
+mod leases;
 mod looks;
 mod shipping;
 mod words;
@@ -24,8 +25,9 @@ use platform::turns;
 use protocol::Leader;
 use protocol::leader::{Action as LeaderAction, NodeId};
 use protocol::metadata::TopicSettings;
+use protocol::replica::lease::Leases;
 use protocol::replica::room::UncommittedRoom;
-use protocol::replica::{Assignment, NO_EPOCH, Persist, Prompt, Replica, Stored, Sworn};
+use protocol::replica::{Assignment, NO_EPOCH, Persist, Prompt, Refusal, Replica, Stored, Sworn};
 use protocol::{Found, History, Vows};
 use record::{Epoch, PartitionId};
 use storage::{BatchBytes, Read, RecoveredPartition, Reserve, StageError};
@@ -64,6 +66,13 @@ pub(super) struct Replication {
     early: RefCell<BTreeMap<PartitionId, Vec<(NodeId, Letter)>>>,
     /// The nodes that letters reach, and which start of each has the link.
     linked: RefCell<BTreeMap<NodeId, u64>>,
+    leases: RefCell<Leases>,
+    /// A node has listened to this one just now.
+    listened: Notify,
+    /// Replicas that have to look again, and when.
+    wakes: RefCell<BTreeMap<PartitionId, Duration>>,
+    /// There are more of them.
+    wakes_earlier: Notify,
     /// The nodes that were awaited at the last look.
     awaited: RefCell<BTreeSet<(PartitionId, NodeId)>>,
     /// Room for batches on their way to replicas that lack them.
@@ -93,13 +102,17 @@ pub(super) struct Replication {
 
 impl Replication {
     /// The leaders of a shard may hold a quarter of its journal for what is not committed.
-    pub(super) fn with_journal(bytes_max: u64) -> Replication {
+    pub(super) fn with_journal(bytes_max: u64, now: Duration) -> Replication {
         let room = UncommittedRoom::new(bytes_max / UNCOMMITTED_PART, UNCOMMITTED_BYTES_MAX);
         Replication {
             room: RefCell::new(room),
             deferred: RefCell::default(),
             early: RefCell::default(),
             linked: RefCell::default(),
+            leases: RefCell::new(Leases::new(now)),
+            listened: Notify::new(),
+            wakes: RefCell::default(),
+            wakes_earlier: Notify::new(),
             awaited: RefCell::default(),
             shipped: Arc::new(Semaphore::new(SHIPPED_BYTES_MAX)),
             outgoing: RefCell::default(),
@@ -184,7 +197,8 @@ impl Shard {
         );
         store.commit_to(id, replica.tail());
         drop(store);
-        let role = Role::Member(Box::new(Member::new(replica)));
+        let unknown_until = self.replication.leases.borrow().unknown_until();
+        let role = Role::Member(Box::new(Member::new(replica, unknown_until)));
         let partition = Partition::in_role(role, topic);
         self.partitions.borrow_mut().insert(id, Box::new(partition));
         Ok(())
@@ -196,6 +210,7 @@ impl Shard {
         turns::spawn(self.clone().tell_tails());
         turns::spawn(self.clone().ask_again());
         turns::spawn(self.clone().look_for_preferred());
+        turns::spawn(self.clone().wake_replicas());
     }
 
     /// Takes the metadata's word of a new epoch of a partition.
@@ -241,6 +256,8 @@ impl Shard {
     pub async fn handle_link(&self, peer: NodeId, start: u64) {
         self.drop_received(peer);
         self.replication.linked.borrow_mut().insert(peer, start);
+        let now = self.clock.monotonic();
+        self.replication.leases.borrow_mut().handle_link(now, peer);
         let mut slices = Slices::of_own(REPLICAS_IN_ONE_TURN);
         for id in self.replica_ids() {
             let _ = self.hear(id, Word::Link(peer));
@@ -248,8 +265,11 @@ impl Shard {
         }
     }
 
-    /// Takes note that letters do not reach a node any more: none are written until [`Shard::handle_link`].
-    pub async fn handle_link_lost(&self, peer: NodeId) {
+    /// Takes note that letters do not reach a node any more: none are written until [`Shard::handle_link`]. `was_closed` says that the
+    /// other node has ended the link in order, or with its process. That counts at once, before this returns for the first time.
+    pub async fn handle_link_lost(&self, peer: NodeId, was_closed: bool) {
+        let leases = &self.replication.leases;
+        leases.borrow_mut().handle_link_lost(peer, was_closed);
         self.drop_received(peer);
         self.replication.linked.borrow_mut().remove(&peer);
         self.replication
@@ -520,10 +540,25 @@ impl Shard {
                     }
                 }
                 Step::Send(to, prompt) => self.send(to, id, Message::Prompt(prompt, Vec::new())),
-                Step::Swear(to, sworn) if to != self.settings.node && member.unsaved_base().is_some() => {
-                    member.hold(to, sworn);
+                Step::Leave { leader, epoch, floor } => {
+                    let refusal = Refusal::Fenced { floor };
+                    let prompt = Prompt::Refused { epoch, refusal };
+                    self.send(leader, id, Message::Prompt(prompt, Vec::new()));
+                    let until = self.replication.leases.borrow().believes_until(leader);
+                    member.note_left(leader, until);
                 }
-                Step::Swear(to, sworn) => self.swear(id, to, sworn),
+                Step::Wake(at) => self.look_again_at(id, at),
+                Step::Swear(to, mut sworn) => {
+                    if let Sworn::Promised { believers, .. } = &mut sworn
+                        && !planted(Bug::BelieversForgotten)
+                    {
+                        *believers = member.believers(self.clock.monotonic());
+                    }
+                    match to != self.settings.node && member.unsaved_base().is_some() {
+                        true => member.hold(to, sworn),
+                        false => self.swear(id, to, sworn),
+                    }
+                }
                 Step::Ship(shipment) => self.ship_later(id, shipment),
                 Step::Lead(action) => {
                     if matches!(action, LeaderAction::Commit { .. }) {

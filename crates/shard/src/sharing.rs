@@ -110,7 +110,8 @@ impl Shard {
             Some((replica.log_start(), replica.next_offset())),
             "the replica goes on with the log that was led"
         );
-        let mut member = Member::new(replica);
+        // Nobody else has led it.
+        let mut member = Member::new(replica, Duration::ZERO);
         if self.store.borrow().dead().is_some() {
             member.give_up();
         }

@@ -4,6 +4,7 @@
 //! At the end every node knows the same topics: those whose making was answered and whose deletion was not begun, none whose deletion was
 //! answered; and what was acknowledged stands where it was told, at the partition's leader.
 
+mod askers;
 mod checks;
 mod commits;
 mod makers;
@@ -11,7 +12,7 @@ mod moves;
 mod requests;
 
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -33,6 +34,10 @@ use crate::trace::Trace;
 const PEER_PORT: u16 = 9192;
 /// Clients that make topics and delete them.
 const MAKERS: u64 = 3;
+/// Clients that ask for latest offsets.
+const ASKERS: u64 = 6;
+/// Partitions that they ask for: the last ones that were written to.
+const ASKED_FOR: usize = 8;
 const PARTITIONS: i32 = 5;
 const REST: Duration = Duration::from_millis(50);
 /// Clients write for so long while a node is away.
@@ -62,6 +67,10 @@ struct Shared {
     fates: Rc<RefCell<BTreeMap<String, Fate>>>,
     /// Topic, partition and offset of what was acknowledged, with its value.
     records: Shown<(String, i32, i64), String>,
+    /// The end of what was acknowledged of each partition.
+    ends_written: Shown<(String, i32), i64>,
+    /// The partitions that were written to last.
+    written_last: Rc<RefCell<VecDeque<(String, i32)>>>,
     /// The greatest tail that each node has shown of a partition.
     tails: Shown<(usize, String, i32), i64>,
     ends: Rc<Cell<bool>>,
@@ -86,6 +95,19 @@ impl Shared {
     fn violate(&self, what: String) {
         self.trace.note(&what);
         self.violation.borrow_mut().get_or_insert(what);
+    }
+
+    /// Takes note that all below `end` was acknowledged.
+    fn note_written(&self, topic: &str, index: i32, end: i64) {
+        let place = (topic.to_owned(), index);
+        let mut ends = self.ends_written.borrow_mut();
+        let known = ends.entry(place.clone()).or_default();
+        *known = end.max(*known);
+        let mut last = self.written_last.borrow_mut();
+        last.push_back(place);
+        if last.len() > ASKED_FOR {
+            last.pop_front();
+        }
     }
 
     fn is_over(&self) -> bool {
@@ -141,6 +163,8 @@ pub(crate) async fn simulate(seed: u64, options: Options) -> Report {
         nodes: Rc::new(nodes.collect()),
         fates: Rc::default(),
         records: Rc::default(),
+        ends_written: Rc::default(),
+        written_last: Rc::default(),
         tails: Rc::default(),
         ends: Rc::default(),
         rests: Rc::default(),
@@ -165,6 +189,10 @@ pub(crate) async fn simulate(seed: u64, options: Options) -> Report {
     for maker in 0..MAKERS {
         let random = cluster.random.split();
         cluster.engine.add(makers::make(shared.clone(), maker, random));
+    }
+    for _ in 0..ASKERS {
+        let random = cluster.random.split();
+        cluster.engine.add(askers::ask(shared.clone(), random));
     }
     for _ in 0..options.faults {
         if shared.is_over() {

@@ -98,7 +98,8 @@ impl Phase {
             | Kind::Proposal
             | Kind::Peers
             | Kind::Durable
-            | Kind::Witnessed => self == Phase::Admitted,
+            | Kind::Witnessed
+            | Kind::Beat => self == Phase::Admitted,
         }
     }
 }

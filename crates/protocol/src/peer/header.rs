@@ -47,11 +47,13 @@ pub enum Kind {
     Durable,
     /// The part of the receiver's disk that the sender was told to be safe.
     Witnessed,
+    /// A sign of life between shards.
+    Beat,
 }
 
 impl Kind {
     /// All kinds, and their bytes.
-    pub const ALL: [(Kind, u8); 12] = [
+    pub const ALL: [(Kind, u8); 13] = [
         (Kind::Hello, 1),
         (Kind::Refused, 2),
         (Kind::Heartbeat, 3),
@@ -64,6 +66,7 @@ impl Kind {
         (Kind::Peers, 10),
         (Kind::Durable, 11),
         (Kind::Witnessed, 12),
+        (Kind::Beat, 13),
     ];
 
     /// The kind's name, as errors have it.
@@ -82,6 +85,7 @@ impl Kind {
             Kind::Peers => "list of peers",
             Kind::Durable => "word of what is durable",
             Kind::Witnessed => "word of what was durable",
+            Kind::Beat => "beat",
         }
     }
 

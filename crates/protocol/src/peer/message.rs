@@ -3,15 +3,20 @@
 //! A body begins with what its kind has; integers are big-endian. The batches of an append are the end of its body and stay where
 //! they are, when they are sent and when they are received.
 
+use std::time::Duration;
+
 use bytes::{Bytes, BytesMut};
 use record::{Offset, PartitionId};
 
 use super::header::{HEADER_BYTES, Header, Kind};
 use super::hello::{Hello, Refused};
 use super::join::{Join, Joined};
-use super::replica::{read_partition, read_prompt, read_sworn, write_partition, write_prompt, write_sworn};
+use super::replica::{
+    read_flag, read_partition, read_prompt, read_sworn, write_partition, write_prompt, write_sworn,
+};
 use crate::encoding::{DecodeError, Reader, Writer};
 use crate::metadata::{Address, read_address, write_address};
+use crate::replica::lease::{Beat, Echo};
 use crate::replica::{Landmark, Prompt, Sworn};
 
 /// Bytes that a message has at most, header included, without its batches, its history and its text.
@@ -47,6 +52,8 @@ pub enum Message {
     Durable(Vec<u64>),
     /// The same of the receiver's journals, as it has told the sender before.
     Witnessed(Vec<u64>),
+    /// A sign of life between shards, by which leaders know that they are listened to.
+    Beat(Beat),
 }
 
 /// A sign of life.
@@ -102,6 +109,7 @@ impl Message {
             Message::Peers(_) => Kind::Peers,
             Message::Durable(_) => Kind::Durable,
             Message::Witnessed(_) => Kind::Witnessed,
+            Message::Beat(_) => Kind::Beat,
         }
     }
 
@@ -142,13 +150,14 @@ impl Message {
                     Landmark::Base(base) => base.history.len(),
                     Landmark::Run(_) | Landmark::End(_) => 0,
                 },
+                ReplicaMessage::Sworn(Sworn::Promised { believers, .. }) => 12 * believers.len(),
                 _ => 0,
             },
             Message::Join(join) => join.home.peer.as_ref().map_or(0, |peer| peer.host.len()),
             Message::Group(bytes) | Message::Proposal(bytes) => bytes.len(),
             Message::Peers(peers) => peers.iter().map(|peer| 6 + peer.host.len()).sum(),
             Message::Durable(frames) | Message::Witnessed(frames) => 8 * frames.len(),
-            Message::Hello(_) | Message::Heartbeat(_) | Message::Joined(_) => 0,
+            Message::Hello(_) | Message::Heartbeat(_) | Message::Joined(_) | Message::Beat(_) => 0,
         }
     }
 
@@ -174,6 +183,14 @@ impl Message {
             Message::Durable(frames) | Message::Witnessed(frames) => {
                 writer.count(frames.len());
                 frames.iter().for_each(|frame| writer.u64(*frame));
+            }
+            Message::Beat(beat) => {
+                write_time(writer, beat.sent);
+                writer.u8(beat.echo.is_some().into());
+                if let Some(echo) = beat.echo {
+                    write_time(writer, echo.sent);
+                    write_time(writer, echo.held);
+                }
             }
         }
     }
@@ -206,6 +223,7 @@ impl Message {
             }
             Kind::Durable => Message::Durable(read_frames(&mut reader)?),
             Kind::Witnessed => Message::Witnessed(read_frames(&mut reader)?),
+            Kind::Beat => Message::Beat(read_beat(&mut reader)?),
         };
         reader.close()?;
         Ok(message)
@@ -215,6 +233,27 @@ impl Message {
 fn read_frames(reader: &mut Reader<'_>) -> Result<Vec<u64>, DecodeError> {
     let count = reader.count("journals", 8)?;
     (0..count).map(|_| reader.u64("frame")).collect()
+}
+
+fn read_beat(reader: &mut Reader<'_>) -> Result<Beat, DecodeError> {
+    let sent = read_time(reader, "time of a beat")?;
+    let echo = match read_flag(reader, "echo")? {
+        false => None,
+        true => Some(Echo {
+            sent: read_time(reader, "time of an echo")?,
+            held: read_time(reader, "age of an echo")?,
+        }),
+    };
+    Ok(Beat { sent, echo })
+}
+
+/// Writes a time in whole microseconds.
+pub(super) fn write_time(writer: &mut Writer, time: Duration) {
+    writer.u64(u64::try_from(time.as_micros()).unwrap_or(u64::MAX));
+}
+
+pub(super) fn read_time(reader: &mut Reader<'_>, field: &'static str) -> Result<Duration, DecodeError> {
+    Ok(Duration::from_micros(reader.u64(field)?))
 }
 
 /// Reads an offset, which is never negative.

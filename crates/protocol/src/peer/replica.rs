@@ -7,9 +7,11 @@
 use bytes::Bytes;
 use record::{Epoch, Offset, PartitionId, TopicId};
 
-use super::message::{possible, read_offset};
+use super::message::{possible, read_offset, read_time, write_time};
 use crate::encoding::{DecodeError, Reader, Writer};
 use crate::epochs::Run;
+use crate::leader::NodeId;
+use crate::replica::lease::{Believer, GRANT};
 use crate::replica::{Base, Landmark, NO_EPOCH, Prompt, Refusal, Standing, Sworn};
 
 const SEAL: u8 = 1;
@@ -34,6 +36,9 @@ const LANDMARK_BASE: u8 = 3;
 const FENCED: u8 = 1;
 const APART: u8 = 2;
 const COMMITTED: u8 = 3;
+
+/// Stands in the place of a node.
+const ANYBODY: i32 = -1;
 
 const EPOCH: &str = "epoch";
 const OFFSET: &str = "offset";
@@ -150,7 +155,16 @@ pub(super) fn write_sworn(writer: &mut Writer, sworn: &Sworn) {
     writer.u8(number);
     writer.i32(sworn.epoch().0);
     match sworn {
-        Sworn::Promised { standing, .. } => write_standing(writer, standing),
+        Sworn::Promised {
+            standing, believers, ..
+        } => {
+            write_standing(writer, standing);
+            writer.count(believers.len());
+            for believer in believers {
+                writer.i32(believer.node.map_or(ANYBODY, |node| node.0));
+                write_time(writer, believer.left);
+            }
+        }
         Sworn::Located { landmark, .. } => write_landmark(writer, landmark),
         Sworn::Acknowledged {
             accepted,
@@ -163,6 +177,20 @@ pub(super) fn write_sworn(writer: &mut Writer, sworn: &Sworn) {
     }
 }
 
+fn read_believers(reader: &mut Reader<'_>) -> Result<Vec<Believer>, DecodeError> {
+    let count = reader.count("leaders that may believe", 12)?;
+    let mut believers = Vec::with_capacity(count);
+    for _ in 0..count {
+        let node = reader.i32("leader that may believe")?;
+        possible(node >= ANYBODY, "leader that may believe")?;
+        let left = read_time(reader, "time that is left")?;
+        possible(left <= GRANT, "time that is left")?;
+        let node = (node != ANYBODY).then_some(NodeId(node));
+        believers.push(Believer { node, left });
+    }
+    Ok(believers)
+}
+
 pub(super) fn read_sworn(reader: &mut Reader<'_>, body: &Bytes) -> Result<Sworn, DecodeError> {
     let (field, value) = ("kind of sworn message", reader.u8("kind of sworn message")?);
     let epoch = read_epoch(reader, EPOCH)?;
@@ -170,6 +198,7 @@ pub(super) fn read_sworn(reader: &mut Reader<'_>, body: &Bytes) -> Result<Sworn,
         PROMISED => Sworn::Promised {
             epoch,
             standing: read_standing(reader)?,
+            believers: read_believers(reader)?,
         },
         LOCATED => Sworn::Located {
             epoch,
@@ -338,7 +367,7 @@ fn read_writer_before(reader: &mut Reader<'_>, epoch: Epoch) -> Result<Epoch, De
     Ok(writer_before)
 }
 
-fn read_flag(reader: &mut Reader<'_>, field: &'static str) -> Result<bool, DecodeError> {
+pub(super) fn read_flag(reader: &mut Reader<'_>, field: &'static str) -> Result<bool, DecodeError> {
     match reader.u8(field)? {
         0 => Ok(false),
         1 => Ok(true),

@@ -7,6 +7,8 @@ mod forgeries;
 mod golden;
 mod round_trip;
 
+use std::time::Duration;
+
 use bytes::{Bytes, BytesMut};
 use record::{BatchBuilder, ClusterId, Compression, DirectoryId, Epoch, Offset, PartitionId, TopicId};
 
@@ -14,6 +16,7 @@ use super::*;
 use crate::epochs::Run;
 use crate::leader::NodeId;
 use crate::metadata::{Address, Home};
+use crate::replica::lease::{Beat, Believer, Echo, GRANT};
 use crate::replica::{Base, Landmark, NO_EPOCH, Prompt, Refusal, Standing, Sworn};
 
 /// Longer than any message of these tests.
@@ -35,7 +38,8 @@ fn decoder_for(kind: Kind) -> Decoder {
         | Kind::Proposal
         | Kind::Peers
         | Kind::Durable
-        | Kind::Witnessed => admitted(BODY_BYTES_MAX),
+        | Kind::Witnessed
+        | Kind::Beat => admitted(BODY_BYTES_MAX),
     }
 }
 
@@ -177,12 +181,29 @@ fn one_of_each() -> Vec<(&'static str, Message)> {
         ("refused-fenced", refused(Refusal::Fenced { floor: Epoch(8) })),
         ("refused-apart", refused(Refusal::Apart { tail: at })),
         ("refused-committed", refused(Refusal::Committed { tail: at })),
-        ("promised", sworn(Sworn::Promised { epoch, standing })),
+        (
+            "promised",
+            sworn(Sworn::Promised {
+                epoch,
+                standing,
+                believers: vec![
+                    Believer {
+                        node: Some(NodeId(3)),
+                        left: Duration::from_millis(70),
+                    },
+                    Believer {
+                        node: None,
+                        left: GRANT,
+                    },
+                ],
+            }),
+        ),
         (
             "promised-empty",
             sworn(Sworn::Promised {
                 epoch,
                 standing: empty,
+                believers: Vec::new(),
             }),
         ),
         ("located-run", located(Landmark::Run(run()))),
@@ -216,6 +237,23 @@ fn one_of_each() -> Vec<(&'static str, Message)> {
         ),
         ("durable", Message::Durable(vec![0x0102_0304_0506_0708, 3])),
         ("witnessed", Message::Witnessed(vec![2, 0])),
+        (
+            "beat",
+            Message::Beat(Beat {
+                sent: Duration::from_micros(0x0102),
+                echo: None,
+            }),
+        ),
+        (
+            "beat-echo",
+            Message::Beat(Beat {
+                sent: Duration::from_micros(0x0102),
+                echo: Some(Echo {
+                    sent: Duration::from_micros(0x0304),
+                    held: Duration::from_micros(5),
+                }),
+            }),
+        ),
     ]
 }
 

@@ -3,9 +3,12 @@
 //! The type of a message says what must be durable before it is sent. A [`Prompt`] claims nothing of its sender's disk and
 //! may leave at once. A [`Sworn`] message is true only when everything that its sender persisted before it is durable.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use record::{Epoch, Offset};
 
+use super::lease::Believer;
 use crate::epochs::Run;
 use crate::history::BatchFacts;
 use crate::leader::{self, NodeId};
@@ -188,6 +191,8 @@ pub enum Sworn {
         epoch: Epoch,
         /// The state of the sender.
         standing: Standing,
+        /// Leaders of earlier epochs that may not know yet that theirs are over. Whoever sends the message puts them in.
+        believers: Vec<Believer>,
     },
     /// A landmark of the sender's log, which is fenced against all earlier epochs.
     Located {
@@ -370,6 +375,21 @@ pub enum Action {
     Committed {
         /// The new tail.
         tail: Offset,
+    },
+    /// This replica listens to another leader from now on: tell the one before, and keep in mind how long that may believe in itself
+    /// ([`super::lease`]).
+    Leave {
+        /// The leader before.
+        leader: NodeId,
+        /// Its epoch.
+        epoch: Epoch,
+        /// The epoch that is listened to.
+        floor: Epoch,
+    },
+    /// Call [`super::Replica::handle_look`] at this time: leaders of earlier epochs know by then that theirs are over.
+    Wake {
+        /// The time.
+        at: Duration,
     },
     /// Tell the metadata that the ack quorum has accepted the epoch: configurations of earlier ones need not be met any more.
     Settled {

@@ -76,6 +76,7 @@ impl Following<'_> {
         self.swear(Sworn::Promised {
             epoch: self.epoch,
             standing: self.log.standing(self.is_certain),
+            believers: Vec::new(),
         })
     }
 

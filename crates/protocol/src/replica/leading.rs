@@ -56,6 +56,8 @@ struct Peer {
     /// The end of what it certainly holds of this epoch's log since its link was taken; `None` until it has accepted the epoch.
     durable: Option<Offset>,
     is_reported: bool,
+    /// It has said in this epoch, since its link was taken, that it listens to this leader.
+    listens: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -131,6 +133,7 @@ impl Leading {
         let own = log.standing(true);
         for index in 0..self.peers.len() {
             let peer = &mut self.peers[index];
+            peer.listens = found.promised.contains_key(&peer.node);
             if peer.node == self.node {
                 peer.stage = Stage::Live;
                 peer.is_in_sync = true;
@@ -216,6 +219,7 @@ impl Leading {
             return;
         };
         let peer = &mut self.peers[index];
+        peer.listens = true;
         if accepted == self.epoch || planted(Bug::AckWithoutAccept) {
             peer.durable = peer.durable.max(Some(next_offset));
             self.count(index);
@@ -239,6 +243,7 @@ impl Leading {
         match (refusal, self.index_of(from)) {
             (Refusal::Fenced { floor }, _) => return floor <= self.epoch,
             (Refusal::Apart { tail }, Some(index)) => {
+                self.peers[index].listens = true;
                 self.compare(index, tail, log, actions);
                 self.drain(now, log, actions);
             }
@@ -256,6 +261,7 @@ impl Leading {
         actions: &mut VecDeque<Action>,
     ) {
         if let Some(index) = self.index_of(from) {
+            self.peers[index].listens = true;
             self.compare(index, at, log, actions);
             self.drain(now, log, actions);
         }
@@ -351,6 +357,16 @@ impl Leading {
             true => Ok(()),
             false => Err(AppendError::NotEnoughReplicas { replicas, wanted }),
         }
+    }
+
+    /// Says whether an ack quorum listens to this leader, of those for which `listens` says that they do now. A disk in doubt does not matter: it is
+    /// the promise that counts.
+    pub(super) fn is_listened_to(&self, listens: impl Fn(NodeId) -> bool) -> bool {
+        let does = |peer: &&Peer| {
+            let is_other = peer.is_member && peer.node != self.node;
+            is_other && peer.listens && listens(peer.node)
+        };
+        1 + self.peers.iter().filter(does).count() >= self.ack_quorum
     }
 
     fn in_sync(&self) -> usize {
@@ -515,6 +531,7 @@ impl Leading {
         peer.is_in_sync = false;
         peer.lacks = None;
         peer.is_reported = false;
+        peer.listens = false;
         if !planted(Bug::AcksOutliveLink) {
             peer.durable = None;
             self.leader.handle_lost(peer.node);
@@ -647,6 +664,7 @@ fn peers(assignment: &Assignment) -> Vec<Peer> {
         lacks: None,
         durable: None,
         is_reported: false,
+        listens: false,
     };
     let members = &assignment.configuration.replicas;
     let joining = assignment.joining.iter().filter(|node| !members.contains(node));

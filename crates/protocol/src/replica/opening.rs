@@ -10,6 +10,7 @@ use planted::{Bug, planted};
 use record::{Epoch, Offset};
 
 use super::contract::{Action, Assignment, Landmark, Prompt, Standing};
+use super::lease::Believer;
 use super::log::{Log, Met};
 use crate::history::BatchFacts;
 use crate::leader::NodeId;
@@ -19,6 +20,9 @@ use crate::leader::NodeId;
 pub(super) struct Opening {
     promised: BTreeMap<NodeId, Standing>,
     stage: Stage,
+    /// Leaders of earlier epochs, and until when they may believe that they lead; `None` stands for any.
+    believers: Vec<(Option<NodeId>, Duration)>,
+    wakes_at: Duration,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,6 +54,8 @@ impl Opening {
         let opening = Opening {
             promised: BTreeMap::new(),
             stage: Stage::Sealing,
+            believers: Vec::new(),
+            wakes_at: Duration::ZERO,
         };
         for node in others(assignment, own) {
             opening.ask(assignment.epoch, node, actions);
@@ -96,14 +102,37 @@ impl Opening {
         actions.push_back(Action::Send { to, message });
     }
 
-    /// Takes note of a promise.
-    pub(super) fn handle_promised(&mut self, from: NodeId, standing: Standing) {
+    /// Takes note of a promise, and of who may still believe in an earlier epoch.
+    pub(super) fn handle_promised(
+        &mut self,
+        now: Duration,
+        from: NodeId,
+        standing: Standing,
+        believers: &[Believer],
+    ) {
         self.promised.insert(from, standing);
+        // This clock may be the faster one.
+        let until = |believer: &Believer| (believer.node, now + believer.left / 4 * 5);
+        self.believers.extend(believers.iter().map(until));
+        self.believers.retain(|(_, until)| *until > now);
+    }
+
+    /// Says whether leaders of earlier epochs know that theirs are over, or their leases have ended. One that has promised knows.
+    fn is_alone(&mut self, now: Duration, actions: &mut VecDeque<Action>) -> bool {
+        let knows = |node: &Option<NodeId>| node.is_some_and(|node| self.promised.contains_key(&node));
+        let left = self.believers.iter().filter(|(node, _)| !knows(node));
+        let until = left.map(|(_, until)| *until).max().unwrap_or_default();
+        if until > now && until > self.wakes_at {
+            self.wakes_at = until;
+            actions.push_back(Action::Wake { at: until });
+        }
+        until <= now
     }
 
     /// Takes the next step, if there is one: gives what was found once the leader's log holds it.
     pub(super) fn advance(
         &mut self,
+        now: Duration,
         assignment: &Assignment,
         own: NodeId,
         log: &Log,
@@ -122,7 +151,8 @@ impl Opening {
         // A log that is copied is a prefix of the best one: it equals that once it is as long.
         let is_copied = self.stage != Stage::Sealing && standing.next_offset >= other.next_offset;
         if best == own || is_copied || is_same_log(&other, &standing) {
-            return self.found(assignment, own, &standing);
+            let found = self.found(assignment, own, &standing)?;
+            return self.is_alone(now, actions).then_some(found);
         }
         let epoch = assignment.epoch;
         let message = match self.stage {

@@ -185,6 +185,9 @@ async fn look(
 ) -> Result<Found, ErrorCode> {
     let refused = |refusal: ReadRefusal| read_code(&refusal);
     let epoch = shard.check_epoch(id, epoch).map_err(refused)?;
+    if !matches!(query, Query::Earliest | Query::Tiered) {
+        shard.until_lease(id).await.map_err(led_code)?;
+    }
     match query {
         Query::Latest => {
             let tail = shard.with_leader(id, |leader| leader.tail()).map_err(led_code)?;

@@ -94,6 +94,9 @@ impl Start {
         shard: &Rc<Shard>,
         partition: PartitionId,
     ) -> Result<Offset, ReadRefusal> {
+        if matches!(self, Start::Latest | Start::Since(_)) {
+            shard.until_lease(partition).await?;
+        }
         match self {
             Start::At(offset) => Ok(offset),
             Start::Earliest => Ok(LogBounds::of(shard, partition)?.log_start),

@@ -19,6 +19,7 @@ use tokio::sync::mpsc;
 use tokio::task::yield_now;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
+use super::replicas::post_letters;
 use super::{Link, Outgoing, Purpose};
 use crate::controller::look_after;
 use crate::core::Core;
@@ -156,7 +157,8 @@ pub(super) async fn converse(core: &Rc<Core>, conversation: Conversation) -> End
         core.end_overtaken(refused);
     }
     if core.peers.forget(purpose, node, &link) {
-        core.handle_link_lost(purpose, node).await;
+        let was_closed = matches!(ended, Ended::Closed);
+        core.handle_link_lost(purpose, node, was_closed).await;
     }
     ended
 }
@@ -172,9 +174,12 @@ impl Core {
         }
     }
 
-    async fn handle_link_lost(self: &Rc<Core>, purpose: Purpose, node: NodeId) {
+    async fn handle_link_lost(self: &Rc<Core>, purpose: Purpose, node: NodeId, was_closed: bool) {
         match purpose {
-            Purpose::Shard(shard) => self.shard(shard.into()).handle_link_lost(node).await,
+            Purpose::Shard(shard) => {
+                let shard = self.shard(shard.into());
+                shard.handle_link_lost(node, was_closed).await;
+            }
             Purpose::Metadata => {
                 self.presence().handle_link_lost(node);
                 turns::spawn(look_after(self.clone(), node));
@@ -209,7 +214,9 @@ impl Reader<'_> {
             (Message::Heartbeat(heartbeat), Purpose::Metadata) => {
                 self.core.compare_images(self.peer.node, heartbeat.image_offset);
             }
-            (Message::Heartbeat(_), Purpose::Shard(_)) => {}
+            (Message::Beat(beat), Purpose::Shard(shard)) => {
+                self.core.shard(shard.into()).handle_beat(self.peer.node, beat);
+            }
             (Message::Refused(refused), _) => return Err(Ended::Refused(refused)),
             (Message::Group(message), Purpose::Metadata) => {
                 let (node, directory) = (self.peer.node, self.peer.directory);
@@ -332,10 +339,18 @@ async fn give_signs(core: &Rc<Core>, purpose: Purpose, node: NodeId) {
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        let heartbeat = Heartbeat {
-            image_offset: core.image_offset().unwrap_or(Offset::ZERO),
+        let sign = match purpose {
+            Purpose::Metadata => Message::Heartbeat(Heartbeat {
+                image_offset: core.image_offset().unwrap_or(Offset::ZERO),
+            }),
+            Purpose::Shard(shard) => {
+                let shard = core.shard(shard.into());
+                // What a beat follows it must not overtake.
+                post_letters(core, shard);
+                Message::Beat(shard.next_beat(node))
+            }
         };
-        if !core.peers.send(purpose, node, &Message::Heartbeat(heartbeat)) {
+        if !core.peers.send(purpose, node, &sign) {
             return;
         }
     }

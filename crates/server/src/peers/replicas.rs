@@ -170,18 +170,23 @@ async fn follow_leads(core: Rc<Core>, shard: Rc<Shard>) {
 
 /// Gives a shard's letters to the links.
 async fn carry_letters(core: Rc<Core>, shard: Rc<Shard>) {
-    let purpose = Purpose::Shard(u16::try_from(shard.index).expect("a node has fewer shards"));
     loop {
         shard.until_news().await;
-        for (to, letter) in shard.take_letters() {
-            let (message, room) = to_message(letter);
-            core.peers.send_with(purpose, to, &message, room);
-        }
+        post_letters(&core, &shard);
         let reports = shard.take_reports();
         if !reports.is_empty() {
             let core = core.clone();
             turns::spawn(async move { core.tell_metadata(reports).await });
         }
+    }
+}
+
+/// Gives the links the letters that there are now.
+pub(super) fn post_letters(core: &Core, shard: &Shard) {
+    let purpose = Purpose::Shard(u16::try_from(shard.index).expect("a node has fewer shards"));
+    for (to, letter) in shard.take_letters() {
+        let (message, room) = to_message(letter);
+        core.peers.send_with(purpose, to, &message, room);
     }
 }
 

@@ -86,6 +86,7 @@ async fn what_was_given_up_comes_back_empty_and_only_when_its_files_are_forgotte
     let test = async {
         let shard = shard();
         shard.start_background();
+        shard.start_replication();
         offset(append(&shard, FLUSHED)).await;
         shard.delete_partition(FLUSHED);
         shard

@@ -89,6 +89,7 @@ async fn write_all(shared: &Shared, node: usize, name: &str, number: u64) -> io:
         let mut builder = BatchBuilder::new(Compression::None);
         builder.append(0, None, Some(value.as_bytes()), &[]);
         if let Some(offset) = append(shared, leader, name, index, builder.build()).await? {
+            shared.note_written(name, index, offset + 1);
             let place = (name.to_owned(), index, offset);
             shared.records.borrow_mut().insert(place, value);
         }

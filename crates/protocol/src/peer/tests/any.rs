@@ -10,6 +10,7 @@ pub(super) fn any_message() -> impl Strategy<Value = Message> {
         1 => any_hello().prop_map(Message::Hello),
         1 => any_refused().prop_map(Message::Refused),
         1 => any_offset().prop_map(|image_offset| Message::Heartbeat(Heartbeat { image_offset })),
+        1 => any_beat().prop_map(Message::Beat),
         4 => any_admitted_message(),
         2 => any_metadata_message(),
     ]
@@ -110,7 +111,13 @@ fn any_prompt() -> impl Strategy<Value = Prompt<Bytes>> {
 
 fn any_sworn() -> impl Strategy<Value = Sworn> {
     prop_oneof![
-        (any_epoch(), any_standing()).prop_map(|(epoch, standing)| Sworn::Promised { epoch, standing }),
+        (any_epoch(), any_standing(), vec(any_believer(), 0..4)).prop_map(|(epoch, standing, believers)| {
+            Sworn::Promised {
+                epoch,
+                standing,
+                believers,
+            }
+        }),
         (any_epoch(), any_landmark()).prop_map(|(epoch, landmark)| Sworn::Located { epoch, landmark }),
         (any_epoch(), any_epoch_or_none(), any_offset()).prop_map(|(epoch, accepted, next_offset)| {
             Sworn::Acknowledged {
@@ -120,6 +127,20 @@ fn any_sworn() -> impl Strategy<Value = Sworn> {
             }
         }),
     ]
+}
+
+fn any_believer() -> impl Strategy<Value = Believer> {
+    let node = prop::option::of((0..i32::MAX).prop_map(NodeId));
+    (node, 0..=GRANT.as_micros() as u64).prop_map(|(node, left_us)| Believer {
+        node,
+        left: Duration::from_micros(left_us),
+    })
+}
+
+fn any_beat() -> impl Strategy<Value = Beat> {
+    let time = || any::<u64>().prop_map(Duration::from_micros);
+    let echo = (time(), time()).prop_map(|(sent, held)| Echo { sent, held });
+    (time(), prop::option::of(echo)).prop_map(|(sent, echo)| Beat { sent, echo })
 }
 
 fn any_standing() -> impl Strategy<Value = Standing> {

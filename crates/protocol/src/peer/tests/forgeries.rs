@@ -77,7 +77,7 @@ fn the_longest_message_is_taken() {
 
 #[test]
 fn unknown_kinds_and_reserved_bytes_are_refused() {
-    for kind in [0, 13, 255] {
+    for kind in [0, 14, 255] {
         let refused = read(Kind::Prompt, &seal(kind, b""));
         assert_eq!(refused, Err(MessageError::UnknownKind { kind }));
     }
@@ -86,8 +86,8 @@ fn unknown_kinds_and_reserved_bytes_are_refused() {
         assert_eq!(read(Kind::Heartbeat, &forged), Err(MessageError::Reserved));
     }
     assert_eq!(
-        MessageError::UnknownKind { kind: 13 }.to_string(),
-        "there is no kind 13 of messages: a newer version wrote this one, upgrade this node"
+        MessageError::UnknownKind { kind: 14 }.to_string(),
+        "there is no kind 14 of messages: a newer version wrote this one, upgrade this node"
     );
     assert_eq!(
         MessageError::Reserved.to_string(),

@@ -117,6 +117,7 @@ fn a_follower_starts_with_batches_of_the_epoch_that_the_metadata_has_now() {
     let promised = Sworn::Promised {
         epoch: Epoch(2),
         standing,
+        believers: Vec::new(),
     };
     replica.handle_sworn(NOW, node_id(2), &promised);
     assert_eq!(replica.role(), RoleName::Leading);

@@ -573,6 +573,7 @@ impl World {
             }
             Action::Leader(leader::Action::DurableHere { .. }) => {}
             Action::Committed { tail } => self.tell(|| format!("  {node} shows {tail}")),
+            Action::Leave { .. } | Action::Wake { .. } => {}
             Action::Settled { epoch } => {
                 self.tell(|| format!("  epoch {epoch} is settled"));
                 self.settled(epoch);
@@ -715,7 +716,7 @@ pub(super) fn narrate(message: &Message) -> String {
         Message::Prompt(Prompt::Refused { epoch, refusal }) => {
             format!("refused in epoch {epoch}: {refusal:?}")
         }
-        Message::Sworn(Sworn::Promised { epoch, standing }) => format!(
+        Message::Sworn(Sworn::Promised { epoch, standing, .. }) => format!(
             "promised epoch {epoch}: accepted {}, wrote {}, tail {}, next {}{}",
             standing.accepted,
             standing.last_writer,
