@@ -574,7 +574,7 @@ impl Replica {
             return;
         };
         let (log, actions) = (&mut self.log, &mut self.actions);
-        if let Some(found) = opening.advance(assignment, self.node, log, actions) {
+        if let Some(found) = opening.advance(now, assignment, self.node, log, actions) {
             let leading = Leading::open(now, self.node, assignment, self.durability, &found, log, actions);
             let mut leading = Box::new(leading);
             leading.handle_insync_min(now, self.insync_min, log, actions);
