@@ -14,18 +14,30 @@ class Cluster:
 
     is_kafka = False
 
-    def __init__(self, work, count=3, settings=None):
-        founder = f"127.0.0.1:{free_port()}"
+    def __init__(self, work, count=3, settings=None, network=None):
+        """With `network`, each node has a namespace of its own there (`network.py`)."""
+        self.work, self.settings, self.network = work, settings or TINY, network
         self.nodes = []
-        for number in range(1, count + 1):
-            folder = work / f"node-{number}"
-            folder.mkdir()
-            own = {**(settings or TINY), "peer.listen": founder if number == 1 else f"127.0.0.1:{free_port()}"}
-            if number > 1:
-                own["cluster.join"] = founder
-            self.nodes.append(Node(folder / "data", folder / "node.log", own))
+        for _ in range(count):
+            self._add()
         self.is_founded = False
         self.kafka = ",".join(node.kafka for node in self.nodes)
+
+    def _add(self):
+        number = len(self.nodes) + 1
+        folder = self.work / f"node-{number}"
+        folder.mkdir()
+        host = self.network.host(number) if self.network else "127.0.0.1"
+        own = {**self.settings, "peer.listen": f"{host}:{free_port()}"}
+        if self.nodes:
+            own["cluster.join"] = ",".join(node.settings["peer.listen"] for node in self.nodes)
+        wrapper = self.network.inside(number) if self.network else ()
+        self.nodes.append(Node(folder / "data", folder / "node.log", own, host=host, wrapper=wrapper))
+        return self.nodes[-1]
+
+    def join_another(self):
+        """One more node, with an empty directory: it has the next number."""
+        self._add().start()
 
     def start(self):
         """The first time, one after the other: so they get their ids in this order. Later beside each other, for two of three are needed to start any."""
@@ -38,6 +50,11 @@ class Cluster:
         with ThreadPoolExecutor(len(down)) as starters:
             # Takes the outcomes, too.
             list(starters.map(lambda node: node.start(), down))
+
+    def wait_until_all_vote(self, seconds=30):
+        """Waits until three nodes have a vote about the metadata: before, the founder must not go. Nothing but the log tells when the change is complete."""
+        changed = "the metadata group's members have changed step=AddVoters"
+        wait_until(lambda: any(changed in node.log.read_text(errors="replace") for node in self.nodes), seconds, "the joined nodes have a vote")
 
     def stop(self):
         for node in self.nodes:

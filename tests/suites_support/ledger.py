@@ -58,7 +58,8 @@ class Ledger:
         self.violations.append(text)
 
     def note_acknowledged(self, topic, partition, offset, producer, number):
-        if offset < 0:
+        # The library has no offset to tell of a batch that the log had already: it says none, or a negative number.
+        if offset is None or offset < 0:
             self.acknowledged_somewhere.append((topic, partition, producer, number))
             return
         before = self.acknowledged[topic, partition].setdefault(offset, (producer, number))

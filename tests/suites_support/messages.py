@@ -27,10 +27,10 @@ def _unsigned_varint(number):
     return bytes([*written, number])
 
 
-def produce(topic, batches, correlation=1):
+def produce(topic, batches, correlation=1, wait_ms=60_000):
     """An append of a batch to each partition that `batches` names, acks=all."""
     parts = [struct.pack(">ii", partition, len(batch)) + batch for partition, batch in batches.items()]
-    body = struct.pack(">hhi", -1, -1, 60_000) + _array([text(topic) + _array(parts)])
+    body = struct.pack(">hhi", -1, -1, wait_ms) + _array([text(topic) + _array(parts)])
     return wire.request(wire.PRODUCE, 3, correlation, body)
 
 
@@ -47,6 +47,16 @@ def fetch(topic, places, min_bytes, wait_ms, bytes_max=1 << 20, correlation=1):
     return wire.request(wire.FETCH, 4, correlation, body)
 
 
+def fetched(answer, topic):
+    """The error code, the tail and the batches of the first partition of a fetch."""
+    # Throttle time and the number of topics; the topic; the number of partitions and the partition.
+    at = 4 + 4 + len(text(topic)) + 4 + 4
+    code, tail, _stable, aborted = struct.unpack_from(">hqqi", answer, at)
+    at += 2 + 8 + 8 + 4 + 16 * max(0, aborted)
+    length, = struct.unpack_from(">i", answer, at)
+    return code, tail, answer[at + 4:at + 4 + max(0, length)]
+
+
 def fetch_session(topic, partitions, correlation=1):
     """A fetch that begins a session (KIP-227) of so many partitions, and waits for nothing."""
     wanted = [struct.pack(">iqqi", partition, 0, -1, 1) for partition in range(partitions)]
@@ -60,8 +70,50 @@ def list_offsets(topic, partitions, timestamp_ms=-1, correlation=1):
     return wire.request(wire.LIST_OFFSETS, 1, correlation, body)
 
 
+def listed_offset(answer, topic):
+    """The error code and the offset of the first partition."""
+    code, _timestamp, offset = struct.unpack_from(">hqq", answer, 4 + len(text(topic)) + 4 + 4)
+    return code, offset
+
+
 def metadata(topics, correlation=1):
     return wire.request(wire.METADATA, 1, correlation, _array([text(topic) for topic in topics]))
+
+
+def leaders(answer):
+    """The id of the node that leads each partition of the one topic of a metadata answer, -1 for none."""
+    at = 0
+
+    def take(form):
+        nonlocal at
+        taken = struct.unpack_from(form, answer, at)
+        at += struct.calcsize(form)
+        return taken[0]
+
+    def pass_text():
+        nonlocal at
+        length = max(0, take(">h"))
+        at += length
+
+    for _ in range(take(">i")):
+        take(">i")
+        pass_text()
+        take(">i")
+        pass_text()
+    take(">i")
+    found = {}
+    for _ in range(take(">i")):
+        take(">h")
+        pass_text()
+        take(">b")
+        for _ in range(take(">i")):
+            take(">h")
+            partition, leader = take(">i"), take(">i")
+            for _ in range(2):
+                for _ in range(take(">i")):
+                    take(">i")
+            found[partition] = leader
+    return found
 
 
 def join_group(group, member, protocols, session_ms=30_000, correlation=1):

@@ -55,10 +55,11 @@ def free_port():
 
 
 class Node:
-    """`settings` are keys of `ropewalk config`; `wrapper` is a command that runs the binary, as strace does. Whenever a process of
+    """`settings` are keys of `ropewalk config`; `host` is where it listens. `wrapper`, here or at one start, is a command that runs the binary, as strace does. Whenever a process of
     it ends, by `kill` or by `stop`, it is held to the bounds of `bounds`; `unbounded` names why it is not."""
 
-    def __init__(self, data, log, settings=None, unbounded=None):
+    def __init__(self, data, log, settings=None, unbounded=None, host="127.0.0.1", wrapper=()):
+        self.wrapper = wrapper
         self.unbounded = unbounded
         self.is_kafka = False
         # The rows of the memory table that are made use of; all unless told.
@@ -68,8 +69,8 @@ class Node:
         self.data = data
         self.log = log
         self.settings = dict(TINY if settings is None else settings)
-        self.kafka = f"127.0.0.1:{free_port()}"
-        self.http = f"127.0.0.1:{free_port()}"
+        self.kafka = f"{host}:{free_port()}"
+        self.http = f"{host}:{free_port()}"
         self.process = None
         self._core_times = []
         self._is_ready = False
@@ -78,7 +79,7 @@ class Node:
     def launch(self, wrapper=()):
         """Starts the process without waiting for it."""
         assert self.process is None, "the last process is taken away first"
-        command = [*wrapper, os.environ["ROPEWALK_BINARY"], "serve", "--data", str(self.data)]
+        command = [*self.wrapper, *wrapper, os.environ["ROPEWALK_BINARY"], "serve", "--data", str(self.data)]
         command += ["--kafka", self.kafka, "--http", self.http]
         for key, value in self.settings.items():
             command += ["--set", f"{key}={value}"]
@@ -140,11 +141,12 @@ class Node:
         return together(float(value) for value in values)
 
     def ask_http(self, method, path, content=None):
-        """The JSON that a request is answered with, whose body is JSON too."""
+        """The JSON that a request is answered with, if it is, whose body is JSON too."""
         body = None if content is None else json.dumps(content).encode()
         request = urllib.request.Request(f"http://{self.http}{path}", body, {"Content-Type": "application/json"}, method=method)
         with urllib.request.urlopen(request, timeout=60) as answer:
-            return json.load(answer)
+            told = answer.read()
+        return json.loads(told) if told else None
 
     def core_seconds(self):
         """The processor time of the cores' threads together since the process began."""

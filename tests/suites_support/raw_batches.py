@@ -5,6 +5,8 @@ import struct
 import time
 import zlib
 
+from suites_support.wire import BATCH_HEADER
+
 MEBI = 1 << 20
 GZIP = 1
 NO_PRODUCER = -1, -1, -1
@@ -41,6 +43,35 @@ def varint(number):
         written.append(number & 0x7F | 0x80)
         number >>= 7
     return bytes([*written, number])
+
+
+def _take_varint(content, at):
+    number = shift = 0
+    while True:
+        byte = content[at]
+        number |= (byte & 0x7F) << shift
+        at, shift = at + 1, shift + 7
+        if byte < 0x80:
+            return number >> 1 ^ -(number & 1), at
+
+
+def values_in(batches):
+    """(offset, value) of each record of whole batches that are not compressed and whose records are as `record` makes them."""
+    at = 0
+    while at + BATCH_HEADER <= len(batches):
+        first, length = struct.unpack_from(">qi", batches, at)
+        end = at + 12 + length
+        if end > len(batches):
+            return
+        at += BATCH_HEADER
+        while at < end:
+            body_length, body = _take_varint(batches, at)
+            _, inside = _take_varint(batches, body + 1)
+            delta, inside = _take_varint(batches, inside)
+            _, inside = _take_varint(batches, inside)
+            value_length, inside = _take_varint(batches, inside)
+            yield first + delta, bytes(batches[inside:inside + value_length])
+            at = body + body_length
 
 
 def record(value, offset_delta=0, timestamp_delta=0, headers=b"\x00"):

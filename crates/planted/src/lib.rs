@@ -207,6 +207,8 @@ bugs! {
     OnePartitionTakesAll,
     /// An opening leader goes on with a promise whose disk may be gone.
     PromiseOutlivesLink,
+    /// An opening leader counts nothing of what it copies as committed before it has all of it.
+    CopiedIsUncommitted,
     /// Two logs are compared below the tail of one of them, too, where one may not know any more who wrote.
     CommittedCompared,
 

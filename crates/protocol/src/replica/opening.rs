@@ -135,9 +135,10 @@ impl Opening {
         now: Duration,
         assignment: &Assignment,
         own: NodeId,
-        log: &Log,
+        log: &mut Log,
         actions: &mut VecDeque<Action>,
     ) -> Option<Found> {
+        self.commit_what_is_copied(now, log, actions);
         let standing = log.standing(true);
         let best = match self.stage {
             Stage::Sealing if self.is_sealed(assignment, own) => self.best(own, &standing),
@@ -168,6 +169,18 @@ impl Opening {
         };
         actions.push_back(Action::Send { to: best, message });
         None
+    }
+
+    /// What is copied equals the best log: it is committed here as far as it is there. A leader that lacks more than its journal has room for
+    /// could not lay out what it has copied before, and would never have all of it.
+    fn commit_what_is_copied(&self, now: Duration, log: &mut Log, actions: &mut VecDeque<Action>) {
+        let Stage::Copying { best } = self.stage else {
+            return;
+        };
+        if !planted(Bug::CopiedIsUncommitted) && log.commit(now, self.promised[&best].tail) {
+            let tail = log.tail();
+            actions.push_back(Action::Committed { tail });
+        }
     }
 
     /// Cuts off what the best log does not have, by a landmark of it.

@@ -29,7 +29,7 @@ macro_rules! scenarios {
 
 scenarios! {
     order slow_leader fail_over accept_needs_the_log old_records_count_by_accepts acks_of_an_earlier_disk
-    promise_is_flushed_first writer_before_is_compared
+    promise_is_flushed_first writer_before_is_compared copied_is_committed
     run_1_catch_up_raises_accepted run_2_resent_accept run_3_settled_by_shortcut run_3_two_changes run_4_restarted_leader
     run_5_power_cut run_6_old_leader run_8_two_leaders_in_one_term
     run_9_cut_keeps_accepted run_10_late_landmark run_11_lost_promise run_12_old_acks run_13_late_metadata
@@ -58,6 +58,7 @@ fn scripts_show_bugs_that_seeds_hardly_find() {
     );
     fails("run_9_cut_keeps_accepted", Some(Bug::AcceptsIgnored), None);
     fails("writer_before_is_compared", Some(Bug::WriterBeforeIgnored), None);
+    fails("copied_is_committed", Some(Bug::CopiedIsUncommitted), None);
     fails("acks_of_an_earlier_disk", None, Some(Mistake::OldOathsDelivered));
     fails(
         "promise_is_flushed_first",
