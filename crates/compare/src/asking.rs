@@ -2,7 +2,7 @@
 
 use super::Clients;
 use super::fleet::Way;
-use super::peer::{PeerFile, System};
+use super::peer::System;
 use super::plan::{Plan, RowPlan, Work};
 use super::results::Survives;
 use super::runner::Setting;
@@ -42,12 +42,12 @@ pub(super) fn ways(setting: &Setting<'_>, plan: &Plan) -> Vec<Way> {
 /// Why a system of so many nodes is not asked for a workload, which is no failure: one of them is not meant for the other, or the
 /// system promises nothing about it.
 pub(super) fn reason_not_to_ask(row: &RowPlan, system: &System, nodes: u32) -> Option<String> {
-    let PeerFile { title, nodes: sizes, .. } = &system.peer.file;
+    let sizes = &system.peer.file.nodes;
     if !sizes.contains(&nodes) {
         let sizes: Vec<String> = sizes.iter().map(u32::to_string).collect();
+        let sizes = sizes.join(" or ");
         return Some(format!(
-            "{title} is started with {} nodes here, not with {nodes} (`nodes` in its peer.toml)",
-            sizes.join(" or ")
+            "nodes in its peer.toml has {sizes}, but {nodes} of each were asked for"
         ));
     }
     if let Some(why) = row.one_node_only.as_ref().filter(|_| nodes > 1) {

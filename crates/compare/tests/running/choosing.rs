@@ -196,8 +196,10 @@ fn who_cannot_be_started_with_three_nodes_is_not_asked_and_told_so() {
     let (failures, results) = bench.run(&options);
     assert_eq!(failures, [] as [String; 0]);
     assert!(is_whole(&results, "able"), "{results:#?}");
-    let why = "baker is started with 1 nodes here, not with 3 (`nodes` in its peer.toml)";
-    let refused: BTreeSet<_> = cells(&results, "baker").map(|cell| cell.not_asked.clone()).collect();
+    let why = "nodes in its peer.toml has 1, but 3 of each were asked for";
+    let refused: BTreeSet<_> = cells(&results, "baker")
+        .map(|cell| cell.not_asked.clone())
+        .collect();
     assert_eq!(refused, BTreeSet::from([Some(why.to_owned())]));
     let page = fs::read_to_string(bench.out().join("report.md")).expect("it was written");
     assert!(page.contains(why), "{page}");
