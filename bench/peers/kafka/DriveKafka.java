@@ -78,6 +78,7 @@ public final class DriveKafka implements SystemClient {
     @Override
     public Description describe() {
         Map<String, String> settings = new TreeMap<>();
+        settings.put("replication factor", "as many as there are nodes");
         settings.put("acks", "all");
         settings.put("enable.idempotence", "true (default)");
         settings.put("max.in.flight.requests.per.connection", "in_flight, at most " + IN_FLIGHT_MAX);

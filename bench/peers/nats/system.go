@@ -38,6 +38,7 @@ func (s *system) Describe() (client, version string, settings map[string]string)
 		"otherwise":                    "PublishMsgAsync, batch_records * in_flight records waiting",
 		"batch publishing":             "not used: atomic and fast batches are an extension's (orbit.go jetstreamext), not nats.go's",
 		"connections":                  "one for each producer and consumer, spread over the servers in turn",
+		"Replicas":                     "as many as there are servers",
 		"RetryAttempts":                "0",
 		"PublishAsyncTimeout":          answerPatience.String(),
 		"reconnect":                    "no",

@@ -60,6 +60,7 @@ impl Ropewalk {
 impl System for Ropewalk {
     fn describe(&mut self) -> Result<Described> {
         let settings = [
+            ("replication factor", "as many as there are nodes"),
             ("acks", "all"),
             ("retries", "0"),
             ("idempotence", "none"),

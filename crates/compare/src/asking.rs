@@ -39,8 +39,20 @@ pub(super) fn ways(setting: &Setting<'_>, plan: &Plan) -> Vec<Way> {
     ways
 }
 
-/// Why a system is not asked for a workload, which is no failure: it is not meant for it, or promises nothing about it.
-pub(super) fn reason_not_to_ask(row: &RowPlan, system: &System) -> Option<String> {
+/// Why a system of so many nodes is not asked for a workload, which is no failure: one of them is not meant for the other, or the
+/// system promises nothing about it.
+pub(super) fn reason_not_to_ask(row: &RowPlan, system: &System, nodes: u32) -> Option<String> {
+    let sizes = &system.peer.file.nodes;
+    if !sizes.contains(&nodes) {
+        let sizes: Vec<String> = sizes.iter().map(u32::to_string).collect();
+        let sizes = sizes.join(" or ");
+        return Some(format!(
+            "nodes in its peer.toml has {sizes}, but {nodes} of each were asked for"
+        ));
+    }
+    if let Some(why) = row.one_node_only.as_ref().filter(|_| nodes > 1) {
+        return Some(why.clone());
+    }
     let largest = system.peer.file.record_bytes_max;
     if let Some(largest) = largest.filter(|largest| row.work.load().record_bytes > *largest) {
         return Some(format!("meant for records of up to {largest} B"));

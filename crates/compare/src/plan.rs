@@ -44,6 +44,8 @@ pub(super) struct RowPlan {
     pub(super) work: Work,
     /// Of whose median rate, in the same cell, its load is a share.
     pub(super) maximum: Option<Maximum>,
+    /// Why clusters of several nodes are not asked, where they are not.
+    pub(super) one_node_only: Option<String>,
 }
 
 /// A row of an earlier table of the suite.

@@ -159,7 +159,7 @@ impl<'a> Runner<'a> {
             return Ok(());
         }
         let run = Run::new(&cell.key, repetition);
-        let (run, found) = match reason_not_to_ask(row, &cell.way.system) {
+        let (run, found) = match reason_not_to_ask(row, &cell.way.system, self.setting.options.nodes) {
             Some(why) => {
                 let found = format!("not asked: {why}");
                 let not_asked = Some(why);

@@ -84,7 +84,7 @@ impl Server {
             server.ready.address = server.directory.display().to_string();
             return Ok(server);
         }
-        server.first_port = free_ports(system.peer.file.ports_per_node * nodes as u16)?;
+        server.first_port = free_ports(server.ports())?;
         server.start_process()?;
         Ok(server)
     }
@@ -147,6 +147,11 @@ impl Server {
         self.is_in_driver() || self.process.is_some()
     }
 
+    /// How many ports it may listen on.
+    fn ports(&self) -> u16 {
+        self.system.peer.file.ports_per_node * self.nodes as u16
+    }
+
     /// What it has used up to now.
     ///
     /// # Errors
@@ -181,9 +186,11 @@ impl Server {
     pub(super) fn kill(&mut self) {
         if let Some(mut process) = self.process.take() {
             process.kill();
-            // They may have been started by another that is gone sooner: until the last is, its ports and files are in use.
+            // They may have been started by another that is gone sooner: until the last is, its ports and files are in use. A process
+            // of many threads seems to be gone before its last one has let go of them.
             wait_while(KILLED_WITHIN, || {
                 self.ready.pids.iter().any(|&pid| meter::is_alive(pid))
+                    || !are_free(self.first_port, self.ports())
             });
         }
     }
@@ -207,10 +214,7 @@ fn free_ports(count: u16) -> Result<u16> {
         .step_by(step)
         .chain(PORTS.step_by(step));
     for first in starts.filter(|first| first + count < PORTS.end) {
-        let listeners: std::io::Result<Vec<TcpListener>> = (first..first + count)
-            .map(|port| TcpListener::bind(("127.0.0.1", port)))
-            .collect();
-        if listeners.is_ok() {
+        if are_free(first, count) {
             return Ok(first);
         }
     }
@@ -221,6 +225,15 @@ fn free_ports(count: u16) -> Result<u16> {
     )
 }
 
+/// Whether nobody listens on any of these ports.
+fn are_free(first: u16, count: u16) -> bool {
+    let ports = first..first + count;
+    ports
+        .map(|port| TcpListener::bind(("127.0.0.1", port)))
+        .collect::<std::io::Result<Vec<TcpListener>>>()
+        .is_ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -229,6 +242,7 @@ mod tests {
     fn ports_that_are_taken_are_passed_over() {
         let first = free_ports(4).expect("some are free");
         let _taken = TcpListener::bind(("127.0.0.1", first + 2)).expect("it was free");
+        assert!(!are_free(first, 4));
         let other = free_ports(4).expect("some are free");
         assert!(!(first..first + 4).contains(&other) && !(other..other + 4).contains(&(first + 2)));
     }

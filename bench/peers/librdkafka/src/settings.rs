@@ -51,6 +51,7 @@ pub(crate) fn described() -> Described {
         settings.insert((*name).to_owned(), (*value).to_owned());
     }
     for (name, value) in [
+        ("replication factor", "as many as there are nodes".to_owned()),
         (
             "linger.ms",
             format!("0; {LINGER_MS} in the closed loop with batch_records above 1"),

@@ -180,3 +180,42 @@ fn what_is_not_asked_is_no_failure() {
     let failures = compare::run(&crash, "test", &Interrupt::default()).expect("nothing is asked");
     assert_eq!(failures, [] as [String; 0]);
 }
+
+#[test]
+fn who_cannot_be_started_with_three_nodes_is_not_asked_and_told_so() {
+    let bench = Bench::new();
+    bench.add("able", "honest", SERVE, "");
+    bench.add("baker", "honest", SERVE, "");
+    let peer = bench.directory.path().join("peers/able/peer.toml");
+    let text = fs::read_to_string(&peer).expect("it was written");
+    fs::write(&peer, format!("nodes = [1, 3]\n{text}")).expect("there is room");
+    let options = CompareOptions {
+        nodes: 3,
+        ..bench.options()
+    };
+    let (failures, results) = bench.run(&options);
+    assert_eq!(failures, [] as [String; 0]);
+    assert!(is_whole(&results, "able"), "{results:#?}");
+    let why = "nodes in its peer.toml has 1, but 3 of each were asked for";
+    let refused: BTreeSet<_> = cells(&results, "baker")
+        .map(|cell| cell.not_asked.clone())
+        .collect();
+    assert_eq!(refused, BTreeSet::from([Some(why.to_owned())]));
+    let page = fs::read_to_string(bench.out().join("report.md")).expect("it was written");
+    assert!(page.contains(why), "{page}");
+    // Nor is a workload asked that makes no sense with three nodes.
+    let shards = CompareOptions {
+        suite: Suite::Field,
+        only: vec!["shards".to_owned()],
+        out: bench.directory.path().join("shards"),
+        repetitions: 1,
+        ..options
+    };
+    let failures = compare::run(&shards, "test", &Interrupt::default()).expect("others are asked");
+    assert_eq!(failures, [] as [String; 0]);
+    let results = compare::read_results(&shards.out.join("results.json")).expect("it was written");
+    let asked: Vec<_> = cells(&results, "able")
+        .map(|cell| (cell.not_asked.is_none(), cell.runs.len()))
+        .collect();
+    assert_eq!(asked, [(true, 1), (true, 1), (true, 1), (false, 0)]);
+}
