@@ -22,35 +22,25 @@ pub(crate) fn whole(results: &Results, experiment: &Experiment) -> String {
     }
     let metrics = metrics(experiment);
     let (mut notes, mut lines) = (Notes::default(), Vec::new());
+    let alone = |text: String| {
+        let mut line = vec![text];
+        line.resize(metrics.len() + 1, String::new());
+        line
+    };
     for name in row_names(experiment) {
-        let mut group = vec![strong(&escape(&row_title(experiment, name)))];
-        group.resize(metrics.len() + 1, String::new());
-        lines.push(group);
+        lines.push(alone(strong(&escape(&row_title(experiment, name)))));
         if let Some(row) = experiment.row(name) {
             lines.extend(block(&columns, row, &metrics, &mut notes));
             lines.extend(speed_ups::lines(results, experiment, &columns, row, &metrics));
         } else {
-            let mut line = vec![NOT_MEASURED.to_owned()];
-            line.resize(metrics.len() + 1, String::new());
-            lines.push(line);
+            lines.push(alone(NOT_MEASURED.to_owned()));
         }
-        let has_row = |system: &&str| {
-            experiment
-                .published
+        let published = experiment.published.iter().filter(|one| one.row == name);
+        for system in each_once(published.map(|one| one.system.as_str())) {
+            let figures = metrics
                 .iter()
-                .any(|one| one.row == name && one.system == **system)
-        };
-        for system in published_systems(experiment)
-            .iter()
-            .filter(|system| has_row(system))
-        {
-            let mut line = vec![published_title(system)];
-            line.extend(
-                metrics
-                    .iter()
-                    .map(|metric| published_cell(experiment, name, system, metric)),
-            );
-            lines.push(line);
+                .map(|metric| published_cell(experiment, name, system, metric));
+            lines.push(std::iter::once(published_title(system)).chain(figures).collect());
         }
     }
     let mut titles = vec![String::new()];
@@ -65,23 +55,21 @@ pub(crate) fn whole(results: &Results, experiment: &Experiment) -> String {
 
 /// A line for each system that was asked in a row.
 fn block(columns: &[Column<'_>], row: &Row, metrics: &[&str], notes: &mut Notes) -> Vec<Vec<String>> {
-    let standings: Vec<Vec<Standing>> = metrics
+    let standings = metrics
         .iter()
-        .map(|metric| cells::standings(columns, row, metric))
-        .collect();
+        .map(|metric| cells::standings(columns, row, metric));
+    let standings: Vec<Vec<Standing>> = standings.collect();
     let asked = columns
         .iter()
         .enumerate()
         .filter(|(_, column)| column.cell(row).is_some());
-    let mut lines = Vec::new();
-    for (place, column) in asked {
-        let mut line = vec![escape(&column.title)];
-        for (metric, standings) in metrics.iter().zip(&standings) {
-            line.push(cells::text(column, row, metric, standings[place], notes));
-        }
-        lines.push(line);
-    }
-    lines
+    let line = |(place, column): (usize, &Column<'_>)| {
+        let by_metric = metrics.iter().zip(&standings);
+        let figures =
+            by_metric.map(|(metric, standings)| cells::text(column, row, metric, standings[place], notes));
+        std::iter::once(escape(&column.title)).chain(figures).collect()
+    };
+    asked.map(line).collect()
 }
 
 /// The names of all rows, those that only the publication has last.
@@ -116,12 +104,12 @@ pub(super) fn published_title(system: &str) -> String {
 
 pub(super) fn published_cell(experiment: &Experiment, row: &str, system: &str, metric: &str) -> String {
     let is_it = |one: &&Published| one.row == row && one.system == system;
-    let mut figures = experiment
+    let figure = experiment
         .published
         .iter()
         .filter(is_it)
-        .filter_map(|one| one.figures.get(metric));
-    let figure = figures.next().filter(|figure| figure.is_finite());
+        .find_map(|one| one.figures.get(metric));
+    let figure = figure.filter(|figure| figure.is_finite());
     figure.map_or_else(|| "–".to_owned(), |figure| number::plain(*figure))
 }
 

@@ -33,18 +33,8 @@ struct Reading {
 /// A panel: its title, and a curve for each column.
 type Panel = (String, Vec<Vec<Reading>>);
 
-/// What all panels share, and the panels.
-struct Plot<'a> {
-    title: &'a str,
-    x: String,
-    y: String,
-    /// The values along x that are written, with their words.
-    x_ticks: Vec<(f64, String)>,
-    /// Whether each point has its mark.
-    has_marks: bool,
-    columns: &'a [Column<'a>],
-    panels: Vec<Panel>,
-}
+/// An axis of all panels: its title, and the values that are written along it, with their words.
+type Along = (String, Vec<(f64, String)>);
 
 /// Medians over a parameter; none if there is nothing to draw.
 pub(crate) fn over_parameter(
@@ -63,38 +53,25 @@ pub(crate) fn over_parameter(
         values.dedup();
         values
     };
-    let panel = |title: String, own: Option<f64>| {
-        let is_in = |row: &&Row| own.is_none() || by.and_then(|by| value(row, by)) == own;
-        let rows: Vec<&Row> = experiment.rows.iter().filter(is_in).collect();
-        (
-            title,
-            columns
-                .iter()
-                .map(|column| medians(&rows, column, x, metric))
-                .collect(),
-        )
-    };
-    let panels = match by {
-        None => vec![panel(String::new(), None)],
+    let of_panels: Vec<(String, Option<f64>)> = match by {
+        None => vec![(String::new(), None)],
         Some(by) => {
             let title = |own: f64| format!("{}: {}", words(by), number::tick(own));
             values(by)
                 .into_iter()
-                .map(|own| panel(title(own), Some(own)))
+                .map(|own| (title(own), Some(own)))
                 .collect()
         }
     };
+    let panels = of_panels.into_iter().map(|(title, own)| {
+        let is_in = |row: &&Row| own.is_none() || by.and_then(|by| value(row, by)) == own;
+        let rows: Vec<&Row> = experiment.rows.iter().filter(is_in).collect();
+        let curves = columns.iter().map(|column| medians(&rows, column, x, metric));
+        (title, curves.collect())
+    });
     let x_ticks = values(x).into_iter().map(|value| (value, number::tick(value)));
-    Plot {
-        title: &experiment.title,
-        x: words(x),
-        y: title(metric).to_owned(),
-        x_ticks: x_ticks.collect(),
-        has_marks: true,
-        columns,
-        panels,
-    }
-    .draw()
+    let (x, y) = ((words(x), x_ticks.collect()), title(metric));
+    draw(experiment, columns, (x, y), panels.collect(), true)
 }
 
 /// The medians of one column over the parameter, in its order.
@@ -133,18 +110,16 @@ pub(crate) fn percentiles(experiment: &Experiment, columns: &[Column<'_>], metri
         // Such latencies as a whole say nothing of the system.
         let guess = column.measured(row, metric).and_then(|measured| measured.guess);
         let is_guess = guess.is_some_and(|guess| guess != Guess::FewSamples);
-        let points = if are_deliveries {
-            &cell.delivery_percentiles
-        } else {
-            &cell.percentiles
-        };
         // Each record is delivered by itself.
         let samples = cell.runs.iter().filter_map(|run| {
             let samples = run.get("samples").filter(|_| !are_deliveries);
             samples.or_else(|| run.get("records")).copied()
         });
         let samples: f64 = samples.sum();
-        let mut points = points.clone();
+        let mut points = match are_deliveries {
+            true => cell.delivery_percentiles.clone(),
+            false => cell.percentiles.clone(),
+        };
         points.retain(|(quantile, us)| (0.5..1.0).contains(quantile) && us.is_finite() && *us > 0.0);
         points.sort_by(|one, other| one.0.total_cmp(&other.0));
         let readings = points.into_iter().map(|(quantile, us)| Reading {
@@ -154,92 +129,82 @@ pub(crate) fn percentiles(experiment: &Experiment, columns: &[Column<'_>], metri
         });
         Some(readings.collect::<Vec<_>>())
     };
-    let panel = |row: &Row| {
-        let curves: Vec<_> = columns
+    let panels = experiment.rows.iter().map(|row| {
+        let curves = columns
             .iter()
-            .map(|column| curve(row, column).unwrap_or_default())
-            .collect();
-        (row.name.clone(), curves)
+            .map(|column| curve(row, column).unwrap_or_default());
+        (row.name.clone(), curves.collect())
+    });
+    let is_drawn = |(_, curves): &Panel| curves.iter().any(|curve| !curve.is_empty());
+    let x_ticks = PERCENTILES.map(|(place, words)| (place, words.to_owned()));
+    let y = if are_deliveries {
+        "end to end, µs"
+    } else {
+        "latency, µs"
     };
-    let panels = experiment.rows.iter().map(panel);
-    Plot {
-        title: &experiment.title,
-        x: "percentile".to_owned(),
-        y: if are_deliveries {
-            "end to end, µs"
-        } else {
-            "latency, µs"
-        }
-        .to_owned(),
-        x_ticks: PERCENTILES
-            .map(|(place, words)| (place, words.to_owned()))
-            .to_vec(),
-        has_marks: false,
+    let x = ("percentile".to_owned(), x_ticks.to_vec());
+    draw(
+        experiment,
         columns,
-        panels: panels
-            .filter(|(_, curves)| curves.iter().any(|curve| !curve.is_empty()))
-            .collect(),
-    }
-    .draw()
+        (x, y),
+        panels.filter(is_drawn).collect(),
+        false,
+    )
 }
 
-impl Plot<'_> {
-    fn draw(&self) -> Option<String> {
-        let readings = || self.panels.iter().flat_map(|(_, curves)| curves.iter().flatten());
-        let x = Axis::around(readings().map(|reading| reading.at.0))?;
-        let y = Axis::around(readings().flat_map(|reading| {
-            let (least, most) = reading.range.unwrap_or((reading.at.1, reading.at.1));
-            [reading.at.1, least, most]
-        }))?;
-        let panels = self.panels.iter().map(|(title, curves)| {
-            let curves = curves.iter().map(|curve| self.curve(curve, (&x, &y)));
-            context! { title, curves => curves.collect::<Vec<_>>() }
-        });
-        let x_ticks = self
-            .x_ticks
-            .iter()
-            .map(|(tick, words)| (x.part(*tick), words.clone()));
-        let x_ticks = x_ticks.filter(|(part, _)| (0.0..=1.0).contains(part));
-        let y_ticks = y
-            .ticks()
-            .into_iter()
-            .map(|tick| (y.part(tick), number::tick(tick)));
-        Some(svg::draw(context! {
-            curves => true,
-            title => self.title,
-            columns => self.columns.iter().map(look).collect::<Vec<_>>(),
-            x => context! { title => self.x, ticks => x_ticks.collect::<Vec<_>>() },
-            y => context! { title => self.y, ticks => y_ticks.collect::<Vec<_>>() },
-            panels => panels.collect::<Vec<_>>(),
-        }))
-    }
+/// Draws panels, whose points have marks or only the last of each curve that is no guess.
+fn draw(
+    experiment: &Experiment,
+    columns: &[Column<'_>],
+    ((x_title, x_ticks), y_title): (Along, &str),
+    panels: Vec<Panel>,
+    have_marks: bool,
+) -> Option<String> {
+    let readings = || panels.iter().flat_map(|(_, curves)| curves.iter().flatten());
+    let x = Axis::around(readings().map(|reading| reading.at.0))?;
+    let y = Axis::around(readings().flat_map(|reading| {
+        let (least, most) = reading.range.unwrap_or((reading.at.1, reading.at.1));
+        [reading.at.1, least, most]
+    }))?;
+    let x_ticks = x_ticks.into_iter().map(|(tick, words)| (x.part(tick), words));
+    let x_ticks = x_ticks.filter(|(part, _)| (0.0..=1.0).contains(part));
+    let y_ticks = y
+        .ticks()
+        .into_iter()
+        .map(|tick| (y.part(tick), number::tick(tick)));
+    let panels = panels.iter().map(|(title, curves)| {
+        let curves = curves.iter().map(|curve| of_curve(curve, (&x, &y), have_marks));
+        context! { title, curves => curves.collect::<Vec<_>>() }
+    });
+    Some(svg::draw(context! {
+        curves => true,
+        title => experiment.title,
+        columns => columns.iter().map(look).collect::<Vec<_>>(),
+        x => context! { title => x_title, ticks => x_ticks.collect::<Vec<_>>() },
+        y => context! { title => y_title, ticks => y_ticks.collect::<Vec<_>>() },
+        panels => panels.collect::<Vec<_>>(),
+    }))
+}
 
-    /// A curve's readings and lines, as parts of both axes.
-    fn curve(&self, curve: &[Reading], (x, y): (&Axis, &Axis)) -> Value {
-        let last_sure = curve.iter().rposition(|reading| !reading.is_guess);
-        let reading = |(index, reading): (usize, &Reading)| {
-            let range = reading
-                .range
-                .map(|(least, most)| [least, most].map(|value| y.part(value).max(0.0)));
-            context! {
-                x => x.part(reading.at.0),
-                y => y.part(reading.at.1),
-                range,
-                is_guess => reading.is_guess,
-                has_mark => self.has_marks || last_sure == Some(index),
-            }
-        };
-        let part = |(part, is_pale): (&[Reading], bool)| {
-            let points = part
-                .iter()
-                .map(|reading| (x.part(reading.at.0), y.part(reading.at.1)));
-            context! { points => points.collect::<Vec<_>>(), is_pale }
-        };
+/// A curve's readings and lines, as parts of both axes.
+fn of_curve(curve: &[Reading], (x, y): (&Axis, &Axis), have_marks: bool) -> Value {
+    let last_sure = curve.iter().rposition(|reading| !reading.is_guess);
+    let place = |reading: &Reading| (x.part(reading.at.0), y.part(reading.at.1));
+    let readings = curve.iter().enumerate().map(|(index, reading)| {
+        let ends = reading
+            .range
+            .map(|(least, most)| [y.part(least).max(0.0), y.part(most)]);
         context! {
-            readings => curve.iter().enumerate().map(reading).collect::<Vec<_>>(),
-            parts => parts(curve).into_iter().map(part).collect::<Vec<_>>(),
+            at => place(reading),
+            range => ends,
+            is_guess => reading.is_guess,
+            has_mark => have_marks || last_sure == Some(index),
         }
-    }
+    });
+    let parts = parts(curve).into_iter().map(|(part, is_pale)| {
+        context! { points => part.iter().map(place).collect::<Vec<_>>(), is_pale }
+    });
+    context! { readings => readings.collect::<Vec<_>>(), parts => parts.collect::<Vec<_>>() }
 }
 
 /// A curve in parts, each with whether it is pale: what leads to a guess is, and so is what comes from one.
