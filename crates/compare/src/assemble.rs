@@ -18,7 +18,7 @@ pub(super) fn results(known: Results, plans: &[Plan], record: &Record, setting: 
     let moments = || record.lines.iter().filter_map(moment).cloned();
     let (first, last) = (
         moments().next().unwrap_or_default(),
-        moments().last().unwrap_or_default(),
+        moments().next_back().unwrap_or_default(),
     );
     let ways: Vec<Vec<Way>> = plans.iter().map(|plan| ways(setting, plan)).collect();
     let experiments = plans.iter().zip(&ways);

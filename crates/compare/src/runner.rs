@@ -11,8 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::Result;
 
 use super::CompareOptions;
-use super::asking::{reason_not_to_ask, ways};
-use super::earlier;
+use super::asking::{self, reason_not_to_ask, ways};
 use super::fleet::{Fleet, Way};
 use super::interrupt::{Interrupt, Interrupted};
 use super::peer::{Peers, System};
@@ -125,7 +124,7 @@ impl<'a> Runner<'a> {
         ways.map(|way| {
             let key = CellKey::of(plan, row, &way);
             Measured {
-                failed: earlier::broke_its_promise(&self.record, &key),
+                failed: asking::broke_its_promise(&self.record, &key),
                 key,
                 way,
                 stored: Vec::new(),
@@ -138,7 +137,7 @@ impl<'a> Runner<'a> {
     /// Whether another repetition is worth its time.
     fn is_unsteady(&self, plan: &Plan, cell: &Measured) -> bool {
         let metric = plan.metrics.first().filter(|_| !cell.failed);
-        metric.is_some_and(|metric| earlier::is_unsteady(&self.record, &cell.key, metric))
+        metric.is_some_and(|metric| asking::is_unsteady(&self.record, &cell.key, metric))
     }
 
     /// One run, unless it was made before or its cell has failed.
@@ -296,14 +295,14 @@ impl<'a> Runner<'a> {
         repetition: u32,
         what: &str,
     ) -> Result<Run> {
-        let rate = earlier::rate(&self.record, row, &cell.key)?;
+        let rate = asking::rate(&self.record, row, &cell.key)?;
         let manner = Manner {
             seconds: self.setting.options.seconds,
             full_seconds: self.setting.options.seconds,
             warmup_seconds: self.setting.options.warmup_seconds,
             known_rate: cell.known_rate,
             rate,
-            verify: earlier::must_verify(
+            verify: asking::must_verify(
                 &self.record,
                 &cell.key,
                 (repetition, self.setting.options.repetitions),
