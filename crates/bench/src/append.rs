@@ -17,10 +17,11 @@ use serde::Serialize;
 use self::partition::PartitionAppender;
 use self::ring::Ring;
 use crate::broker::Broker;
+use crate::contract::Append;
 use crate::contract::producers::{self, Batches, Schedule};
-use crate::contract::{Append, Done};
+use crate::contract::time::MachineTime;
 use crate::floor::Beside;
-use crate::latency::{Latency, LatencyRecorder};
+use crate::latency::Latency;
 use crate::progress::Progress;
 use crate::report::{Report, counted, mb_per_s, per_s};
 use crate::usage::Usage;
@@ -158,25 +159,49 @@ pub fn run(options: &AppendOptions) -> anyhow::Result<AppendReport> {
     let load = load(options);
     let mut progress = Progress::new("append", &options.server_pids);
     let connect = |number| PartitionAppender::connect(options, number, &payloads, &acknowledged);
-    let (done, latencies) = producers::produce(
+    let schedule = Schedule::new(&load);
+    let (done, latencies) = producers::produce_by(
+        &MachineTime,
         &load,
         Batches::ByDriver,
-        &Schedule::new(&load),
+        &schedule,
         connect,
         &mut progress,
     )?;
     let usage = progress.usage(done.bytes);
-    let mut report = AppendReport {
-        usage,
-        floor,
-        ..report(options, done, &latencies)
+    let verified_records = match options.verify {
+        true => {
+            let acknowledged = acknowledged.into_inner().expect("nobody died while adding");
+            Some(verify::read_back(
+                &mut cluster,
+                &options.topic,
+                acknowledged,
+                &payloads,
+            )?)
+        }
+        false => None,
     };
-    if options.verify {
-        let acknowledged = acknowledged.into_inner().expect("nobody died while adding");
-        let verified = verify::read_back(&mut cluster, &options.topic, acknowledged, &payloads)?;
-        report.verified_records = Some(verified);
-    }
-    Ok(report)
+    Ok(AppendReport {
+        workload: "append",
+        topic: options.topic.clone(),
+        partitions: options.partitions,
+        producers: options.producers,
+        record_bytes: options.record_bytes,
+        batch_records: options.batch_records,
+        in_flight: options.in_flight,
+        acks: options.acks.code(),
+        rate: options.rate,
+        seconds: (done.seconds * 1000.0).round() / 1000.0,
+        records: done.records,
+        records_per_s: per_s(done.records as f64, done.seconds),
+        mb_per_s: mb_per_s(done.bytes, done.seconds),
+        latency: latencies.summary(),
+        usage,
+        errors: done.errors,
+        first_error: done.first_error,
+        verified_records,
+        floor,
+    })
 }
 
 /// The same in the words of the contract.
@@ -221,30 +246,6 @@ fn prepare_topic(cluster: &mut Cluster, options: &AppendOptions) -> anyhow::Resu
         );
     }
     Ok(())
-}
-
-fn report(options: &AppendOptions, done: Done, latencies: &LatencyRecorder) -> AppendReport {
-    AppendReport {
-        workload: "append",
-        topic: options.topic.clone(),
-        partitions: options.partitions,
-        producers: options.producers,
-        record_bytes: options.record_bytes,
-        batch_records: options.batch_records,
-        in_flight: options.in_flight,
-        acks: options.acks.code(),
-        rate: options.rate,
-        seconds: (done.seconds * 1000.0).round() / 1000.0,
-        records: done.records,
-        records_per_s: per_s(done.records as f64, done.seconds),
-        mb_per_s: mb_per_s(done.bytes, done.seconds),
-        latency: latencies.summary(),
-        usage: Usage::default(),
-        errors: done.errors,
-        first_error: done.first_error,
-        verified_records: None,
-        floor: Beside::default(),
-    }
 }
 
 impl Report for AppendReport {}

@@ -6,7 +6,7 @@
 pub mod driver;
 pub mod payload;
 pub mod producers;
-mod time;
+pub(crate) mod time;
 pub(crate) mod together;
 pub mod watch;
 

@@ -17,8 +17,8 @@ pub mod members;
 pub mod number;
 mod progress;
 pub mod read;
+mod reading;
 mod report;
-mod stretches;
 mod usage;
 pub mod version;
 

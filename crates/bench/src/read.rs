@@ -3,21 +3,17 @@
 //! Consumers are threads. Up to as many as there are partitions share them out; more than that read the same partitions
 //! over again, each from the start. Offsets must follow each other; a gap (which compaction may leave) is counted.
 
-mod consumer;
+use std::time::Duration;
 
-use std::sync::atomic::AtomicU64;
-use std::time::Instant;
-
-use anyhow::bail;
+use anyhow::{Result, bail, ensure};
+use client::{ConsumerOptions, Fetched};
 use serde::Serialize;
 
-use self::consumer::Outcome;
 use crate::broker::Broker;
-use crate::contract::together;
-use crate::latency::{Latency, LatencyRecorder};
+use crate::latency::Latency;
 use crate::progress::Progress;
+use crate::reading::{self, Reading, Taker};
 use crate::report::{Report, mb_per_s, per_s};
-use crate::stretches;
 use crate::usage::Usage;
 
 /// How far fetched batches are taken apart.
@@ -106,51 +102,97 @@ pub struct ReadReport {
 ///
 /// # Errors
 /// If the topic is not there, a fetch fails, or bytes are damaged or out of order.
-pub fn run(options: &ReadOptions) -> anyhow::Result<ReadReport> {
+pub fn run(options: &ReadOptions) -> Result<ReadReport> {
     let mut cluster = options.broker.cluster()?;
-    let stretches = stretches::find(&mut cluster, &options.topic, options.records)?;
+    let stretches = reading::stretches(&mut cluster, &options.topic, options.records)?;
     if stretches.iter().all(|stretch| stretch.first >= stretch.end) {
         bail!("topic {} is empty", options.topic);
     }
-    let shares = stretches::share_out(&stretches, options.consumers);
-    let had = AtomicU64::new(0);
+    let asked = Reading {
+        topic: &options.topic,
+        consumers: options.consumers,
+        options: ConsumerOptions {
+            wait_max: Duration::from_millis(options.fetch_wait_ms),
+            bytes_min: options.fetch_bytes_min,
+            bytes_max: options.fetch_bytes,
+            check_checksums: !options.skip_checksums,
+            ..ConsumerOptions::default()
+        },
+        are_apart: true,
+        records_max: u64::MAX,
+    };
+    let counted = || Counted {
+        decode: options.decode,
+        gaps: 0,
+    };
+    let cluster = || Ok(options.broker.cluster()?);
     let mut progress = Progress::new("read", &options.server_pids);
-    let (began, outcomes) = together::run(
-        options.consumers,
-        "consumer",
-        |index| consumer::open(options, &shares[index as usize]),
-        |open, _| consumer::run(options, open, &had),
-        Instant::now,
-        &had,
-        &mut progress,
-    )?;
-    let outcomes = outcomes.into_iter().collect::<anyhow::Result<Vec<Outcome>>>()?;
-    let mut report = report(options, stretches.len(), began, &outcomes);
-    report.usage = progress.usage(report.bytes);
-    Ok(report)
-}
-
-fn report(options: &ReadOptions, partitions: usize, began: Instant, outcomes: &[Outcome]) -> ReadReport {
-    let latencies = LatencyRecorder::merged(outcomes.iter().map(|outcome| &outcome.latencies));
-    let records = outcomes.iter().map(|outcome| outcome.records).sum::<u64>();
-    let bytes = outcomes.iter().map(|outcome| outcome.bytes).sum::<u64>();
-    let ended = outcomes.iter().filter_map(|outcome| outcome.ended).max();
-    let seconds = ended.map_or(0.0, |ended| ended.duration_since(began).as_secs_f64());
-    ReadReport {
+    let had = reading::read(&asked, &stretches, cluster, counted, &mut progress)?;
+    Ok(ReadReport {
         workload: "read",
         topic: options.topic.clone(),
-        partitions,
+        partitions: stretches.len(),
         consumers: options.consumers,
-        seconds: (seconds * 1000.0).round() / 1000.0,
-        records,
-        records_per_s: per_s(records as f64, seconds),
-        mb_per_s: mb_per_s(bytes, seconds),
-        bytes,
-        fetches: latencies.count(),
-        offset_gaps: outcomes.iter().map(|outcome| outcome.gaps).sum(),
-        latency: latencies.summary(),
-        usage: Usage::default(),
-    }
+        seconds: (had.seconds * 1000.0).round() / 1000.0,
+        records: had.records,
+        records_per_s: per_s(had.records as f64, had.seconds),
+        mb_per_s: mb_per_s(had.bytes, had.seconds),
+        bytes: had.bytes,
+        fetches: had.latencies.count(),
+        offset_gaps: had.takers.iter().map(|one| one.gaps).sum(),
+        latency: had.latencies.summary(),
+        usage: progress.usage(had.bytes),
+    })
 }
 
 impl Report for ReadReport {}
+
+/// What one consumer counts; bytes are those of batches, as they came.
+struct Counted {
+    decode: Decode,
+    /// Places where an offset is missing.
+    gaps: u64,
+}
+
+impl Taker for Counted {
+    fn take(&mut self, _partition: i32, fetched: &Fetched) -> Result<(u64, u64)> {
+        let (records, gaps) = match self.decode {
+            Decode::Headers => count_by_headers(fetched)?,
+            Decode::Records => count_by_records(fetched)?,
+        };
+        self.gaps += gaps;
+        Ok((records, fetched.total_bytes() as u64))
+    }
+}
+
+fn count_by_headers(fetched: &Fetched) -> Result<(u64, u64)> {
+    let (mut records, mut gaps) = (0, 0);
+    let mut next = fetched.first_offset();
+    for batch in fetched.batches() {
+        let (header, _) = batch?;
+        // Only the first batch may begin before what was asked for.
+        gaps += u64::from(header.base_offset > next);
+        next = header.next_offset();
+        records += u64::from(header.record_count.unsigned_abs());
+    }
+    Ok((records, gaps))
+}
+
+fn count_by_records(fetched: &Fetched) -> Result<(u64, u64)> {
+    let (mut records, mut gaps) = (0, 0);
+    let mut next = fetched.first_offset();
+    for record in fetched.records() {
+        let record = record?;
+        ensure!(
+            record.offset >= next,
+            "the record at offset {} comes after the one before {next}",
+            record.offset
+        );
+        gaps += u64::from(record.offset > next);
+        next = record.offset.advance(1);
+        records += 1;
+        // The value is what a reader reads for: the compiler must not leave it out.
+        std::hint::black_box(&record.value);
+    }
+    Ok((records, gaps))
+}

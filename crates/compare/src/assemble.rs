@@ -15,34 +15,29 @@ use super::runner::Setting;
 
 /// Everything as one value: what is known besides, with what plans and runs add to it.
 pub(super) fn results(known: Results, plans: &[Plan], record: &Record, setting: &Setting<'_>) -> Results {
-    let moments: Vec<&Moment> = record.lines.iter().filter_map(moment).collect();
-    let at = |moment: Option<&&Moment>| moment.map(|moment| moment.at.clone()).unwrap_or_default();
-    let load = |moment: Option<&&Moment>| moment.map_or(0.0, |moment| moment.load);
-    let (first, last) = (moments.first(), moments.last());
+    let moments = || record.lines.iter().filter_map(moment).cloned();
+    let (first, last) = (
+        moments().next().unwrap_or_default(),
+        moments().next_back().unwrap_or_default(),
+    );
     let ways: Vec<Vec<Way>> = plans.iter().map(|plan| ways(setting, plan)).collect();
-    let experiments: Vec<Experiment> = plans
-        .iter()
-        .zip(&ways)
-        .map(|(plan, ways)| experiment(plan, &known.command, record, ways))
-        .collect();
+    let experiments = plans.iter().zip(&ways);
+    let experiments = experiments.map(|(plan, ways)| experiment(plan, &known.command, record, ways));
+    let experiments: Vec<Experiment> = experiments.collect();
     let is_asked = |system: &&System| ways.iter().flatten().any(|way| way.system == **system);
     let asked = setting.systems.iter().filter(is_asked);
     let measured = asked.map(|system| facts(system, record, &experiments));
     Results {
         schema: SCHEMA,
-        began: at(first),
-        ended: at(last),
+        began: first.at,
+        ended: last.at,
         sittings: sittings(&record.lines),
         machine: Machine {
-            load_before: load(first),
-            load_after: load(last),
+            load_before: first.load,
+            load_after: last.load,
             ..known.machine
         },
-        floors: first
-            .into_iter()
-            .chain(last)
-            .map(|moment| moment.floors.clone())
-            .collect(),
+        floors: vec![first.floors, last.floors],
         // Those that cannot be used come last.
         systems: measured.chain(known.systems).collect(),
         experiments,

@@ -10,7 +10,6 @@ mod child;
 pub mod diff;
 mod directories;
 mod driving;
-mod earlier;
 mod figures;
 mod fleet;
 mod group;

@@ -236,12 +236,11 @@ impl Peers {
                     .into_iter()
                     .map(|(folder, why)| (folder.clone(), why.clone())),
             );
-            chosen.extend(
-                named
-                    .into_iter()
-                    .filter(|system| !chosen.contains(system))
-                    .collect::<Vec<_>>(),
-            );
+            for system in named {
+                if !chosen.contains(&system) {
+                    chosen.push(system);
+                }
+            }
         }
         if let Some((name, why)) = unknown.first().filter(|_| unknown.len() == names.len()) {
             bail!("{name}: {why}");
@@ -250,15 +249,16 @@ impl Peers {
     }
 
     pub(super) fn driver(&self, name: &str) -> Result<Driver> {
-        self.all
-            .iter()
-            .find_map(|peer| {
-                peer.file.drivers.get(name).map(|file| Driver {
-                    name: name.to_owned(),
-                    peer: peer.clone(),
-                    file: file.clone(),
-                })
+        let driver = |peer: &Peer| {
+            Some(Driver {
+                name: name.to_owned(),
+                peer: peer.clone(),
+                file: peer.file.drivers.get(name)?.clone(),
             })
+        };
+        let mut drivers = self.all.iter().filter_map(driver);
+        drivers
+            .next()
             .with_context(|| format!("there is no driver {name:?} in any peer.toml"))
     }
 }
@@ -275,14 +275,9 @@ impl Peer {
     /// Which of the programs it needs are not on PATH.
     pub(super) fn missing_programs(&self) -> Vec<String> {
         let path = std::env::var_os("PATH").unwrap_or_default();
-        let has =
-            |program: &String| std::env::split_paths(&path).any(|folder| folder.join(program).is_file());
-        self.file
-            .needs
-            .iter()
-            .filter(|program| !has(program))
-            .cloned()
-            .collect()
+        let has = |program: &str| std::env::split_paths(&path).any(|folder| folder.join(program).is_file());
+        let missing = self.file.needs.iter().filter(|program| !has(program));
+        missing.cloned().collect()
     }
 }
 

@@ -62,7 +62,7 @@ pub(super) enum Line {
 }
 
 /// A beginning or an end of measuring.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Moment {
     /// RFC 3339.
     pub(super) at: String,
@@ -120,6 +120,7 @@ pub(super) struct Run {
     pub(super) figures: BTreeMap<String, f64>,
     #[serde(default)]
     pub(super) latency_ns: LatencyPairs,
+    /// From when records were due until consumers had them, where some followed.
     #[serde(default)]
     pub(super) delivery_ns: LatencyPairs,
     /// Records that were read back and compared.

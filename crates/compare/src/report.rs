@@ -17,7 +17,6 @@ mod page;
 mod plots;
 mod requests;
 mod score;
-mod short;
 mod speed_ups;
 mod tables;
 
@@ -31,7 +30,7 @@ use minijinja::{Environment, Value, context};
 use super::results::{Experiment, Results, SCHEMA};
 use bench::number;
 use plots::Drawn;
-use short::Short;
+use tables::Short;
 
 pub use measured::Verdict;
 
@@ -126,7 +125,7 @@ fn render(results: &Results, plots: &[Option<Drawn>], is_first_page: bool) -> an
     });
     let page = context! {
         is_first_page,
-        overview => short::overview(&shorts),
+        overview => tables::overview(&shorts),
         plots => plots.iter().flatten().collect::<Vec<_>>(),
         tables => tables.collect::<Vec<Value>>(),
         experiments => experiments.collect::<Vec<Value>>(),

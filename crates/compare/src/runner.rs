@@ -11,8 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::Result;
 
 use super::CompareOptions;
-use super::asking::{reason_not_to_ask, ways};
-use super::earlier;
+use super::asking::{self, reason_not_to_ask, ways};
 use super::fleet::{Fleet, Way};
 use super::interrupt::{Interrupt, Interrupted};
 use super::peer::{Peers, System};
@@ -20,7 +19,7 @@ use super::plan::{Plan, RowPlan, Work};
 use super::progress::{self, Progress};
 use super::record::{CellKey, Line, Record, Run};
 use super::results::DriverFacts;
-use super::work::{self, BrokenPromise, Manner, Outcome, Running, Stored};
+use super::work::{self, BrokenPromise, Manner, Running, Stored};
 
 /// A system of which so many cells failed in a row is asked nothing more.
 const FAILED_CELLS_MAX: u32 = 4;
@@ -58,22 +57,19 @@ struct Measured {
 
 impl<'a> Runner<'a> {
     pub(super) fn new(setting: Setting<'a>, fleet: Fleet, record: Record, plans: &[Plan]) -> Runner<'a> {
-        let mut loads = Vec::new();
-        for plan in plans {
-            let ways = ways(&setting, plan).len();
-            for row in &plan.rows {
-                let seconds = row.work.seconds(setting.options.seconds);
-                loads.extend(std::iter::repeat_n(
-                    seconds,
-                    ways * setting.options.repetitions as usize,
-                ));
-            }
-        }
+        let loads = plans.iter().flat_map(|plan| {
+            let runs = ways(&setting, plan).len() * setting.options.repetitions as usize;
+            let seconds = plan
+                .rows
+                .iter()
+                .map(|row| row.work.seconds(setting.options.seconds));
+            seconds.flat_map(move |seconds| std::iter::repeat_n(seconds, runs))
+        });
         Runner {
             setting,
             fleet,
             record,
-            progress: Progress::new(loads.into_iter()),
+            progress: Progress::new(loads),
             is_trouble_told: false,
             described: BTreeSet::new(),
             failed_cells: BTreeMap::new(),
@@ -128,7 +124,7 @@ impl<'a> Runner<'a> {
         ways.map(|way| {
             let key = CellKey::of(plan, row, &way);
             Measured {
-                failed: earlier::broke_its_promise(&self.record, &key),
+                failed: asking::broke_its_promise(&self.record, &key),
                 key,
                 way,
                 stored: Vec::new(),
@@ -141,7 +137,7 @@ impl<'a> Runner<'a> {
     /// Whether another repetition is worth its time.
     fn is_unsteady(&self, plan: &Plan, cell: &Measured) -> bool {
         let metric = plan.metrics.first().filter(|_| !cell.failed);
-        metric.is_some_and(|metric| earlier::is_unsteady(&self.record, &cell.key, metric))
+        metric.is_some_and(|metric| asking::is_unsteady(&self.record, &cell.key, metric))
     }
 
     /// One run, unless it was made before or its cell has failed.
@@ -205,16 +201,14 @@ impl<'a> Runner<'a> {
     }
 
     /// A run with what came of it.
-    fn judge(&mut self, run: Run, outcome: Result<Outcome>, cell: &mut Measured) -> Run {
+    fn judge(&mut self, run: Run, outcome: Result<Run>, cell: &mut Measured) -> Run {
         match outcome {
             Ok(outcome) => {
                 self.failed_cells.remove(&cell.key.system);
                 Run {
-                    figures: outcome.figures,
-                    latency_ns: outcome.latency_ns,
-                    delivery_ns: outcome.delivery_ns,
-                    verified_records: outcome.verified_records,
-                    ..run
+                    cell: run.cell,
+                    repetition: run.repetition,
+                    ..outcome
                 }
             }
             Err(error) => {
@@ -239,13 +233,7 @@ impl<'a> Runner<'a> {
             .then(|| "not tried: an earlier repetition failed".to_owned())
     }
 
-    fn attempt(
-        &mut self,
-        row: &RowPlan,
-        cell: &mut Measured,
-        repetition: u32,
-        what: &str,
-    ) -> Result<Outcome> {
+    fn attempt(&mut self, row: &RowPlan, cell: &mut Measured, repetition: u32, what: &str) -> Result<Run> {
         let prepared = self.prepare(&cell.way, &row.work);
         // Starts and warm-ups are rare: they say nothing of how long the rest takes.
         self.progress.begin();
@@ -306,15 +294,15 @@ impl<'a> Runner<'a> {
         cell: &mut Measured,
         repetition: u32,
         what: &str,
-    ) -> Result<Outcome> {
-        let rate = earlier::rate(&self.record, row, &cell.key)?;
+    ) -> Result<Run> {
+        let rate = asking::rate(&self.record, row, &cell.key)?;
         let manner = Manner {
             seconds: self.setting.options.seconds,
             full_seconds: self.setting.options.seconds,
             warmup_seconds: self.setting.options.warmup_seconds,
             known_rate: cell.known_rate,
             rate,
-            verify: earlier::must_verify(
+            verify: asking::must_verify(
                 &self.record,
                 &cell.key,
                 (repetition, self.setting.options.repetitions),
@@ -331,7 +319,7 @@ impl<'a> Runner<'a> {
         self.work(row, cell, manner, what)
     }
 
-    fn work(&mut self, row: &RowPlan, cell: &mut Measured, manner: Manner, what: &str) -> Result<Outcome> {
+    fn work(&mut self, row: &RowPlan, cell: &mut Measured, manner: Manner, what: &str) -> Result<Run> {
         let progress = &self.progress;
         let mut running = Running {
             way: &cell.way,
@@ -345,7 +333,7 @@ impl<'a> Runner<'a> {
 }
 
 /// A run in a few words.
-fn found(outcome: &Result<Outcome>, fleet: &Fleet) -> String {
+fn found(outcome: &Result<Run>, fleet: &Fleet) -> String {
     let outcome = match outcome {
         Ok(outcome) => outcome,
         Err(error) => return format!("FAILED: {}", fleet.told(error)),

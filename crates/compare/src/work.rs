@@ -7,7 +7,6 @@ mod restarting;
 mod together;
 mod warming;
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -22,8 +21,9 @@ use super::figures::{self, Cost};
 use super::fleet::{Fleet, Way};
 use super::plan::{Load, Work, request_bytes};
 use super::progress;
+use super::record::Run;
 use super::server::Server;
-use bench::contract::{Append, Done, LatencyPairs, Read};
+use bench::contract::{Append, Done, Read};
 
 /// The share of a run that goes before it, unmeasured.
 const WARMUP_SHARE: f64 = 0.25;
@@ -57,16 +57,6 @@ pub(super) struct Manner {
     pub(super) verify: bool,
     /// Whether its figures are wanted at all; a trial only warms up and tells about how fast it is.
     pub(super) counts: bool,
-}
-
-/// What came of a run.
-#[derive(Debug, Default)]
-pub(super) struct Outcome {
-    pub(super) figures: BTreeMap<String, f64>,
-    pub(super) latency_ns: LatencyPairs,
-    /// From when records were due until consumers had them, where some followed.
-    pub(super) delivery_ns: LatencyPairs,
-    pub(super) verified_records: Option<u64>,
 }
 
 /// A log that is kept from run to run of a cell.
@@ -138,7 +128,8 @@ pub(super) struct Running<'a> {
 }
 
 impl Running<'_> {
-    pub(super) fn run(&mut self, work: &Work) -> Result<Outcome> {
+    /// What came of it, of no cell yet.
+    pub(super) fn run(&mut self, work: &Work) -> Result<Run> {
         match work {
             Work::Append(load) => self.append(load, &Course::default()),
             Work::Read(load) => self.read(load),
@@ -148,7 +139,7 @@ impl Running<'_> {
     }
 
     /// Appends; `course` says how far that is.
-    fn append(&mut self, load: &Load, course: &Course) -> Result<Outcome> {
+    fn append(&mut self, load: &Load, course: &Course) -> Result<Run> {
         let (server, drivers) = self.fleet.have_clients(self.way, load.clients as usize)?;
         let commands = create_for_each(load, self.manner, self.way, server, drivers)?;
         if self.manner.counts {
@@ -185,11 +176,12 @@ impl Running<'_> {
         if let Some(rate) = self.manner.rate {
             figures.insert(figures::DUE.to_owned(), rate.round());
         }
-        Ok(Outcome {
+        Ok(Run {
             figures,
             latency_ns: done.latency_ns,
             delivery_ns: done.delivery_ns.unwrap_or_default(),
             verified_records,
+            ..Run::default()
         })
     }
 }

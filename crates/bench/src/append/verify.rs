@@ -37,11 +37,11 @@ pub(super) fn read_back(
     Ok(verified)
 }
 
-fn read_partition(
+fn read_partition<'a>(
     cluster: &mut Cluster,
     topic: &str,
     partition: i32,
-    expected: &[Acknowledged],
+    expected: &'a [Acknowledged],
     payloads: &Ring,
 ) -> anyhow::Result<u64> {
     check_apart(expected)?;
@@ -54,13 +54,12 @@ fn read_partition(
         ..ConsumerOptions::default()
     };
     let mut consumer = Consumer::new(cluster, topic, partition, start, options)?;
-    let mut due = Due {
-        expected,
-        index: 0,
-        within: 0,
-    };
+    let records = |batch: &'a Acknowledged| (0..batch.records).map(move |within| (batch, within));
+    // The acknowledged records in their order: the one that must come next is in front.
+    let mut due = expected.iter().flat_map(records).peekable();
     let (mut verified, mut empty) = (0, 0);
-    while let Some(offset) = due.offset() {
+    while let Some((batch, within)) = due.peek() {
+        let offset = batch.base_offset + i64::from(*within);
         let fetched = consumer.fetch()?;
         ensure!(
             fetched.next_offset() < fetched.tail() || !fetched.is_empty(),
@@ -75,7 +74,15 @@ fn read_partition(
             fetched.tail()
         );
         for record in fetched.records() {
-            verified += u64::from(due.compare(&record?, payloads)?);
+            let record = record?;
+            // Records before the one that is due are somebody else's.
+            let is_due = |(batch, within): &(&Acknowledged, u32)| {
+                record.offset.0 >= batch.base_offset + i64::from(*within)
+            };
+            if let Some((batch, within)) = due.next_if(is_due) {
+                compare(&record, batch, within, payloads)?;
+                verified += 1;
+            }
         }
     }
     Ok(verified)
@@ -94,44 +101,17 @@ fn check_apart(sorted: &[Acknowledged]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The acknowledged record that must come next.
-struct Due<'a> {
-    expected: &'a [Acknowledged],
-    index: usize,
-    within: u32,
-}
-
-impl Due<'_> {
-    /// Its offset; `None` after the last.
-    fn offset(&self) -> Option<i64> {
-        self.expected
-            .get(self.index)
-            .map(|batch| batch.base_offset + i64::from(self.within))
-    }
-
-    /// Whether `record` is the one that is due, with the right value. Records before it are somebody else's.
-    fn compare(&mut self, record: &Record, payloads: &Ring) -> anyhow::Result<bool> {
-        let Some(offset) = self.offset() else {
-            return Ok(false);
-        };
-        if record.offset.0 < offset {
-            return Ok(false);
-        }
-        ensure!(
-            record.offset.0 == offset,
-            "the record at offset {offset} was acknowledged, but is not there"
-        );
-        let batch = &self.expected[self.index];
-        let sequence = batch.first_sequence + u64::from(self.within);
-        let payload = payloads.payload(batch.producer, sequence);
-        ensure!(
-            record.value.as_deref() == Some(payload),
-            "the record at offset {offset} has another value than the one that was acknowledged"
-        );
-        self.within += 1;
-        if self.within == batch.records {
-            (self.index, self.within) = (self.index + 1, 0);
-        }
-        Ok(true)
-    }
+/// That a record is that one of an acknowledged batch.
+fn compare(record: &Record, batch: &Acknowledged, within: u32, payloads: &Ring) -> anyhow::Result<()> {
+    let offset = batch.base_offset + i64::from(within);
+    ensure!(
+        record.offset.0 == offset,
+        "the record at offset {offset} was acknowledged, but is not there"
+    );
+    let sequence = batch.first_sequence + u64::from(within);
+    ensure!(
+        record.value.as_deref() == Some(payloads.payload(batch.producer, sequence)),
+        "the record at offset {offset} has another value than the one that was acknowledged"
+    );
+    Ok(())
 }

@@ -114,23 +114,12 @@ pub fn run<A: Appender>(
     connect: impl Fn(u32) -> Result<A> + Sync,
     events: &Events<'_>,
 ) -> Result<Done> {
-    let (done, _) = produce(append, batches, schedule, connect, &mut &*events)?;
+    let (done, _) = produce_by(&MachineTime, append, batches, schedule, connect, &mut &*events)?;
     Ok(done)
 }
 
-/// The same for whoever wants the latencies as they were recorded.
-pub(crate) fn produce<A: Appender>(
-    append: &Append,
-    batches: Batches,
-    schedule: &Schedule,
-    connect: impl Fn(u32) -> Result<A> + Sync,
-    watch: &mut dyn Watch,
-) -> Result<(Done, LatencyRecorder)> {
-    produce_by(&MachineTime, append, batches, schedule, connect, watch)
-}
-
-/// The same by any time.
-fn produce_by<A: Appender, T: Time>(
+/// The same by any time, for whoever wants the latencies as they were recorded.
+pub(crate) fn produce_by<A: Appender, T: Time>(
     time: &T,
     append: &Append,
     batches: Batches,

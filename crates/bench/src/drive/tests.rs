@@ -7,7 +7,6 @@ use serde_json::json;
 
 use super::*;
 use crate::contract::Event;
-use crate::contract::payload::Payloads;
 
 /// What the driver answers to commands.
 fn answers(broker: &FakeBroker, commands: &[serde_json::Value]) -> Vec<Event> {

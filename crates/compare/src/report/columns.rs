@@ -60,9 +60,11 @@ impl<'a> Column<'a> {
         self.facts.map_or_else(|| self.system.to_owned(), title)
     }
 
-    /// What its client is called.
+    /// What its client is called: by its title, or by its name where nothing is known of it.
     pub(crate) fn client(&self) -> &'a str {
-        driver_title(self.facts, self.driver)
+        let known = self.facts.and_then(|system| system.drivers.get(self.driver));
+        let title = known.map(|driver| driver.title.as_str());
+        title.filter(|title| !title.is_empty()).unwrap_or(self.driver)
     }
 
     fn is_of(&self, cell: &Cell) -> bool {
@@ -106,15 +108,6 @@ pub(crate) fn title(system: &SystemFacts) -> String {
         Survives::ProcessCrash => format!("{} ○", system.title),
         Survives::Nothing => system.title.clone(),
     }
-}
-
-/// A driver's title, or its name where nothing is known of it.
-fn driver_title<'a>(system: Option<&'a SystemFacts>, driver: &'a str) -> &'a str {
-    let known = system.and_then(|system| system.drivers.get(driver));
-    known
-        .map(|driver| driver.title.as_str())
-        .filter(|title| !title.is_empty())
-        .unwrap_or(driver)
 }
 
 #[cfg(test)]

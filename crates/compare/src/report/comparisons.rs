@@ -65,7 +65,7 @@ pub(crate) fn all(results: &Results) -> Vec<Comparison<'_>> {
         let (ours, others): (Vec<_>, Vec<_>) = columns
             .iter()
             .filter_map(|column| Some((column.facts?, column)))
-            .partition(|(system, _)| is_variant_of(system, first));
+            .partition(|(system, _)| is_named_after(&system.name, &first.name));
         for row in &experiment.rows {
             for (our_system, our) in &ours {
                 for (other_system, other) in &others {
@@ -84,12 +84,7 @@ pub(crate) fn all(results: &Results) -> Vec<Comparison<'_>> {
     found
 }
 
-/// Whether a system is the first one, or a variant of it: variants are named after their system.
-pub(crate) fn is_variant_of(system: &SystemFacts, first: &SystemFacts) -> bool {
-    is_named_after(&system.name, &first.name)
-}
-
-/// Whether a name is that of a system, or of one of its variants.
+/// Whether a name is that of a system, or of one of its variants, which are named after it.
 pub(crate) fn is_named_after(name: &str, system: &str) -> bool {
     let rest = name.strip_prefix(system);
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 
 use minijinja::{Value, context};
 
-use super::comparisons::is_variant_of;
+use super::comparisons::is_named_after;
 use super::guesses::{has_own_loads, timed};
 use super::markdown::escape;
 use super::measured::Measured;
 use super::score::of_key;
 use super::{cells, columns, contrary, requests, tables};
-use crate::results::{Experiment, LoopKind, Results, Row, SystemFacts};
+use crate::results::{Cell, Experiment, LoopKind, Results, Row, SystemFacts};
 
 /// How many failures are told, and how many letters of each: what systems log may be long. Notes below the tables have the whole.
 const FAILURES_TOLD: usize = 8;
@@ -141,21 +141,11 @@ fn without_ours(results: &Results) -> Vec<String> {
     let Some(first) = results.systems.first() else {
         return Vec::new();
     };
-    let is_without = |experiment: &&Experiment| {
-        let mut cells = experiment.cells().filter(|cell| !cell.runs.is_empty());
-        let has_ours = cells.any(|cell| {
-            results
-                .system(&cell.system)
-                .is_some_and(|system| is_variant_of(system, first))
-        });
-        experiment.left_out.is_none() && !has_ours
-    };
-    results
-        .experiments
-        .iter()
-        .filter(is_without)
-        .map(|experiment| escape(&experiment.title))
-        .collect()
+    let is_ours = |cell: &Cell| !cell.runs.is_empty() && is_named_after(&cell.system, &first.name);
+    let is_without =
+        |experiment: &&Experiment| experiment.left_out.is_none() && !experiment.cells().any(is_ours);
+    let without = results.experiments.iter().filter(is_without);
+    without.map(|experiment| escape(&experiment.title)).collect()
 }
 
 /// How many figures have each mark, by what it stands for.
@@ -179,7 +169,7 @@ fn marks(results: &Results) -> BTreeMap<String, usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::{Acknowledges, Cell, DriverFacts, made_up};
+    use crate::results::{Acknowledges, DriverFacts, made_up};
 
     #[test]
     fn a_long_failure_is_cut_between_words_and_a_short_one_is_whole() {

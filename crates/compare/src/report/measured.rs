@@ -85,19 +85,11 @@ impl Measured {
     /// Whether it tells of the same as another of the same metric: two longest ones are of about as many samples, two latencies are
     /// both of batches or both of records, and two rates are more than what was asked for.
     pub(crate) fn is_like(&self, other: &Self) -> bool {
-        let are_alike = match (self.longest_of, other.longest_of) {
-            (Some(one), Some(other)) => one.max(other) <= one.min(other) * SAMPLES_ALIKE,
-            _ => true,
-        };
-        let are_timed_alike = match (self.timed, other.timed) {
-            (Some(one), Some(other)) => one == other,
-            _ => true,
-        };
-        let are_findings = match (self.due, other.due) {
-            (Some(one), Some(other)) => one.can_meet(other),
-            _ => true,
-        };
-        are_alike && are_timed_alike && are_findings
+        let longest = self.longest_of.zip(other.longest_of);
+        let (timed, due) = (self.timed.zip(other.timed), self.due.zip(other.due));
+        longest.is_none_or(|(one, other)| one.max(other) <= one.min(other) * SAMPLES_ALIKE)
+            && timed.is_none_or(|(one, other)| one == other)
+            && due.is_none_or(|(one, other)| one.can_meet(other))
     }
 
     /// The least and the most, where repetitions differ.

@@ -8,7 +8,7 @@ use super::cells::{self, Standing};
 use super::columns;
 use super::comparisons::Comparison;
 use super::measured::{Verdict, title};
-use super::short::range;
+use super::tables::range;
 use crate::results::Results;
 
 /// What the template says of it.

@@ -7,12 +7,15 @@ use toml::Value;
 
 use crate::results::Published;
 
-/// One table: its metrics, and rows of a system, a row's name and a figure for each metric.
+/// One table: lines of a system, a row and a figure for each metric; or, where its rows are named, of a system and a figure for each
+/// row by the one metric.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Table {
     metrics: Vec<String>,
-    rows: Vec<Vec<Value>>,
+    #[serde(default)]
+    rows: Vec<String>,
+    lines: Vec<Vec<Value>>,
 }
 
 /// What is published for a table, and what later measurements of the same publisher add ("zlog", "zlog-later").
@@ -29,24 +32,38 @@ pub(super) fn of(name: &str) -> Vec<Published> {
 
 impl Table {
     fn published(self) -> Vec<Published> {
-        let row = |row: Vec<Value>| {
-            let text = |place: usize| row[place].as_str().expect("a name").to_owned();
-            let figures = row[2..].iter().map(|figure| {
-                let whole = figure.as_integer().map(|figure| figure as f64);
-                whole.or_else(|| figure.as_float()).expect("a figure")
-            });
-            assert_eq!(
-                row.len(),
-                self.metrics.len() + 2,
-                "a figure for each metric: {row:?}"
-            );
-            Published {
-                system: text(0),
-                row: text(1),
-                figures: self.metrics.iter().cloned().zip(figures).collect(),
-            }
+        let names = |line: &[Value]| -> Vec<String> {
+            let names = line.iter().map_while(Value::as_str);
+            names.map(str::to_owned).collect()
         };
-        self.rows.into_iter().map(row).collect()
+        let figures = |line: &[Value]| -> Vec<f64> {
+            let whole = |figure: &Value| figure.as_integer().map(|figure| figure as f64);
+            let figures = line.iter().map(|figure| whole(figure).or(figure.as_float()));
+            figures.map(|figure| figure.expect("a figure")).collect()
+        };
+        let mut all = Vec::new();
+        for line in &self.lines {
+            let names = names(line);
+            let figures = figures(&line[names.len()..]);
+            let (rows, across) = match &names[..] {
+                [_, row] => (std::slice::from_ref(row), self.metrics.len()),
+                _ => (&self.rows[..], 1),
+            };
+            assert_eq!(figures.len(), rows.len() * across, "a figure for each: {line:?}");
+            all.extend(rows.iter().zip(figures.chunks(across)).map(|(row, figures)| {
+                Published {
+                    system: names[0].clone(),
+                    row: row.clone(),
+                    figures: self
+                        .metrics
+                        .iter()
+                        .cloned()
+                        .zip(figures.iter().copied())
+                        .collect(),
+                }
+            }));
+        }
+        all
     }
 }
 

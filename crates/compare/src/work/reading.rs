@@ -11,12 +11,13 @@ use super::super::driving::Driving;
 use super::super::figures::{self, Cost};
 use super::super::machine;
 use super::super::plan::Load;
+use super::super::record::Run;
 use super::super::server::Server;
 use super::check::{check, check_read, verify};
 use super::metering::{Course, Metering, Unwatched, rest};
 use super::together::{as_one, together};
 use super::warming::{warm_driver, warm_up};
-use super::{LATE, LATE_BY, Manner, Outcome, RECORDS_WITHIN, Running, Stored, create_for_each, limit};
+use super::{LATE, LATE_BY, Manner, RECORDS_WITHIN, Running, Stored, create_for_each, limit};
 use bench::contract::{Done, Read};
 
 /// How often a reader looks whether it should begin.
@@ -24,7 +25,7 @@ const LOOK: Duration = Duration::from_millis(1);
 
 impl Running<'_> {
     /// Reads what the cell keeps, pass after pass until a run's seconds of reading are over.
-    pub(super) fn read(&mut self, load: &Load) -> Result<Outcome> {
+    pub(super) fn read(&mut self, load: &Load) -> Result<Run> {
         let consumers = load.consumers;
         let kept = self.keep(load)?;
         let (server, drivers) = self.fleet.have_clients(self.way, kept.len())?;
@@ -44,17 +45,17 @@ impl Running<'_> {
             kept.iter().map(Stored::megabytes_to_read).sum(),
         );
         figures.insert("passes".to_owned(), f64::from(passes.count));
-        Ok(Outcome {
+        Ok(Run {
             figures,
             latency_ns: passes.done.latency_ns,
             // They were compared when they were made.
             verified_records: self.manner.verify.then(|| kept.iter().map(Stored::records).sum()),
-            ..Outcome::default()
+            ..Run::default()
         })
     }
 
     /// Appends, while a second client reads what is stored: one cold pass, or one after the other.
-    pub(super) fn read_meanwhile(&mut self, before: &Load, load: &Load, cold: bool) -> Result<Outcome> {
+    pub(super) fn read_meanwhile(&mut self, before: &Load, load: &Load, cold: bool) -> Result<Run> {
         let kept = self.keep(before)?;
         let kept = &kept[0];
         let read = kept.whole();

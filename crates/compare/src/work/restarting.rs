@@ -5,14 +5,15 @@ use std::time::Instant;
 use anyhow::{Result, ensure};
 
 use super::super::plan::Load;
+use super::super::record::Run;
 use super::check::{check, verify};
 use super::metering::Unwatched;
-use super::{Outcome, RECORDS_WITHIN, Running, Stored, command, limit, remove};
+use super::{RECORDS_WITHIN, Running, Stored, command, limit, remove};
 use bench::contract::Append;
 
 impl Running<'_> {
     /// Appends, kills everything at once, starts it again, and appends one record more. All of them must be there.
-    pub(super) fn restart(&mut self, load: &Load) -> Result<Outcome> {
+    pub(super) fn restart(&mut self, load: &Load) -> Result<Run> {
         let (server, driving) = self.fleet.have(self.way)?;
         let log = driving.create(load.shards, self.way, server)?;
         let append = command(&log, load, self.manner);
@@ -45,10 +46,10 @@ impl Running<'_> {
         remove(&kept, self.way, self.fleet);
         let figures = [("ready_s", ready), ("first_ack_s", first_ack)];
         let figures = figures.map(|(name, time)| (name.to_owned(), (time.as_secs_f64() * 1e3).round() / 1e3));
-        Ok(Outcome {
+        Ok(Run {
             figures: figures.into(),
             verified_records: Some(verified),
-            ..Outcome::default()
+            ..Run::default()
         })
     }
 }

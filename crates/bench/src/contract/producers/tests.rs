@@ -201,7 +201,14 @@ fn what_was_acknowledged_is_told_while_the_rest_is_under_way() {
     // All but the last one, which waits for that, and none of the warm-up.
     let mut watch = Waiting { records: 49, go_on };
     let schedule = Schedule::new(&append);
-    let produced = produce(&append, Batches::ByDriver, &schedule, connect, &mut watch);
+    let produced = produce_by(
+        &MachineTime,
+        &append,
+        Batches::ByDriver,
+        &schedule,
+        connect,
+        &mut watch,
+    );
     assert_eq!(produced.expect("it runs").0.records, 50);
 }
 

@@ -2,22 +2,14 @@
 //! panels), or of percentiles, a panel for each row. What is next to a guess is pale, and so is what leads to it.
 
 use bench::number;
+use minijinja::{Value, context};
 
-use super::svg::{GRID, PALE, Point, QUIET, SIZE, Svg, TEXT, WIDTH, colour, dashes, fit, width};
+use super::svg::{self, look};
 use crate::report::columns::Column;
 use crate::report::guesses::{Guess, is_few};
 use crate::report::measured::title;
 use crate::results::{Experiment, Row};
 
-const LEFT: f64 = 62.0;
-const RIGHT: f64 = 34.0;
-const HEIGHT: f64 = 250.0;
-const ABOVE: f64 = 34.0;
-const BELOW: f64 = 52.0;
-const LEGEND_LINE: f64 = 22.0;
-const LEGEND_MARK: f64 = 30.0;
-/// Whiskers are behind the curves.
-const WHISKER: f64 = 0.5;
 /// What is written along an axis of percentiles.
 const PERCENTILES: [(f64, &str); 6] = [
     (2.0, "50 %"),
@@ -31,7 +23,7 @@ const PERCENTILES: [(f64, &str); 6] = [
 /// One figure of a curve.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Reading {
-    at: Point,
+    at: (f64, f64),
     /// The least and the most, if there were several.
     range: Option<(f64, f64)>,
     /// Whether it says too little to decide anything.
@@ -41,18 +33,8 @@ struct Reading {
 /// A panel: its title, and a curve for each column.
 type Panel = (String, Vec<Vec<Reading>>);
 
-/// What all panels share, and the panels.
-struct Plot<'a> {
-    title: &'a str,
-    x: String,
-    y: String,
-    /// The values along x that are written, with their words.
-    x_ticks: Vec<(f64, String)>,
-    /// Whether each point has its mark.
-    has_marks: bool,
-    columns: &'a [Column<'a>],
-    panels: Vec<Panel>,
-}
+/// An axis of all panels: its title, and the values that are written along it, with their words.
+type Along = (String, Vec<(f64, String)>);
 
 /// Medians over a parameter; none if there is nothing to draw.
 pub(crate) fn over_parameter(
@@ -71,38 +53,25 @@ pub(crate) fn over_parameter(
         values.dedup();
         values
     };
-    let panel = |title: String, own: Option<f64>| {
-        let is_in = |row: &&Row| own.is_none() || by.and_then(|by| value(row, by)) == own;
-        let rows: Vec<&Row> = experiment.rows.iter().filter(is_in).collect();
-        (
-            title,
-            columns
-                .iter()
-                .map(|column| medians(&rows, column, x, metric))
-                .collect(),
-        )
-    };
-    let panels = match by {
-        None => vec![panel(String::new(), None)],
+    let of_panels: Vec<(String, Option<f64>)> = match by {
+        None => vec![(String::new(), None)],
         Some(by) => {
             let title = |own: f64| format!("{}: {}", words(by), number::tick(own));
             values(by)
                 .into_iter()
-                .map(|own| panel(title(own), Some(own)))
+                .map(|own| (title(own), Some(own)))
                 .collect()
         }
     };
+    let panels = of_panels.into_iter().map(|(title, own)| {
+        let is_in = |row: &&Row| own.is_none() || by.and_then(|by| value(row, by)) == own;
+        let rows: Vec<&Row> = experiment.rows.iter().filter(is_in).collect();
+        let curves = columns.iter().map(|column| medians(&rows, column, x, metric));
+        (title, curves.collect())
+    });
     let x_ticks = values(x).into_iter().map(|value| (value, number::tick(value)));
-    Plot {
-        title: &experiment.title,
-        x: words(x),
-        y: title(metric).to_owned(),
-        x_ticks: x_ticks.collect(),
-        has_marks: true,
-        columns,
-        panels,
-    }
-    .draw()
+    let (x, y) = ((words(x), x_ticks.collect()), title(metric));
+    draw(experiment, columns, (x, y), panels.collect(), true)
 }
 
 /// The medians of one column over the parameter, in its order.
@@ -141,18 +110,16 @@ pub(crate) fn percentiles(experiment: &Experiment, columns: &[Column<'_>], metri
         // Such latencies as a whole say nothing of the system.
         let guess = column.measured(row, metric).and_then(|measured| measured.guess);
         let is_guess = guess.is_some_and(|guess| guess != Guess::FewSamples);
-        let points = if are_deliveries {
-            &cell.delivery_percentiles
-        } else {
-            &cell.percentiles
-        };
         // Each record is delivered by itself.
         let samples = cell.runs.iter().filter_map(|run| {
             let samples = run.get("samples").filter(|_| !are_deliveries);
             samples.or_else(|| run.get("records")).copied()
         });
         let samples: f64 = samples.sum();
-        let mut points = points.clone();
+        let mut points = match are_deliveries {
+            true => cell.delivery_percentiles.clone(),
+            false => cell.percentiles.clone(),
+        };
         points.retain(|(quantile, us)| (0.5..1.0).contains(quantile) && us.is_finite() && *us > 0.0);
         points.sort_by(|one, other| one.0.total_cmp(&other.0));
         let readings = points.into_iter().map(|(quantile, us)| Reading {
@@ -162,197 +129,129 @@ pub(crate) fn percentiles(experiment: &Experiment, columns: &[Column<'_>], metri
         });
         Some(readings.collect::<Vec<_>>())
     };
-    let panel = |row: &Row| {
-        let curves: Vec<_> = columns
+    let panels = experiment.rows.iter().map(|row| {
+        let curves = columns
             .iter()
-            .map(|column| curve(row, column).unwrap_or_default())
-            .collect();
-        (row.name.clone(), curves)
+            .map(|column| curve(row, column).unwrap_or_default());
+        (row.name.clone(), curves.collect())
+    });
+    let is_drawn = |(_, curves): &Panel| curves.iter().any(|curve| !curve.is_empty());
+    let x_ticks = PERCENTILES.map(|(place, words)| (place, words.to_owned()));
+    let y = if are_deliveries {
+        "end to end, µs"
+    } else {
+        "latency, µs"
     };
-    let panels = experiment.rows.iter().map(panel);
-    Plot {
-        title: &experiment.title,
-        x: "percentile".to_owned(),
-        y: if are_deliveries {
-            "end to end, µs"
-        } else {
-            "latency, µs"
-        }
-        .to_owned(),
-        x_ticks: PERCENTILES
-            .map(|(place, words)| (place, words.to_owned()))
-            .to_vec(),
-        has_marks: false,
+    let x = ("percentile".to_owned(), x_ticks.to_vec());
+    draw(
+        experiment,
         columns,
-        panels: panels
-            .filter(|(_, curves)| curves.iter().any(|curve| !curve.is_empty()))
-            .collect(),
-    }
-    .draw()
+        (x, y),
+        panels.filter(is_drawn).collect(),
+        false,
+    )
 }
 
-impl Plot<'_> {
-    fn draw(&self) -> Option<String> {
-        let readings = || self.panels.iter().flat_map(|(_, curves)| curves.iter().flatten());
-        let x_ends = ends_around(readings().map(|reading| reading.at.0))?;
-        let y_ends = ends_around(readings().flat_map(|reading| {
-            let (least, most) = reading.range.unwrap_or((reading.at.1, reading.at.1));
-            [reading.at.1, least, most]
-        }))?;
-        let mut svg = Svg::default();
-        svg.title(self.title);
-        let top = self.draw_legend(&mut svg) + 6.0;
-        let across = self.panels.len().min(2);
-        let room = WIDTH / across as f64;
-        let height = if across == 1 { HEIGHT + 70.0 } else { HEIGHT };
-        for (index, (title, curves)) in self.panels.iter().enumerate() {
-            let left = room * (index % across) as f64 + LEFT;
-            let top = top + (height + ABOVE + BELOW) * (index / across) as f64 + ABOVE;
-            let x = Axis {
-                ends: x_ends,
-                from: left,
-                to: left + room - LEFT - RIGHT,
-            };
-            let y = Axis {
-                ends: y_ends,
-                from: top + height,
-                to: top,
-            };
-            self.draw_frame(&mut svg, title, &x, &y);
-            for (column, curve) in self.columns.iter().zip(curves) {
-                self.draw_curve(&mut svg, column, curve, (&x, &y));
-            }
-        }
-        Some(svg.finish(top + (height + ABOVE + BELOW) * self.panels.len().div_ceil(across) as f64))
-    }
-
-    /// Which mark is which system: above the plot, in as many lines as it takes. Says where it ends.
-    fn draw_legend(&self, svg: &mut Svg) -> f64 {
-        let (mut left, mut middle) = (16.0, 49.0);
-        for column in self.columns {
-            let text = fit(&column.title, SIZE, WIDTH - 32.0 - LEGEND_MARK);
-            let room = LEGEND_MARK + width(&text, SIZE);
-            if left > 16.0 && left + room > WIDTH - 16.0 {
-                (left, middle) = (16.0, middle + LEGEND_LINE);
-            }
-            let ends = [(left, middle), (left + LEGEND_MARK - 8.0, middle)];
-            svg.line(&ends, colour(column.ink), 2.0, 1.0, dashes(column.ink));
-            svg.mark(
-                column.ink,
-                !column.is_best_client,
-                (left + LEGEND_MARK / 2.0 - 4.0, middle),
-                1.0,
-            );
-            svg.words(&text, (left + LEGEND_MARK, middle), "start", TEXT);
-            left += room + LEGEND_LINE;
-        }
-        middle + LEGEND_LINE / 2.0
-    }
-
-    fn draw_frame(&self, svg: &mut Svg, title: &str, x: &Axis, y: &Axis) {
-        let (first, last, top, bottom) = (x.from, x.to, y.to, y.from);
-        for tick in y.ticks() {
-            let height = y.place(tick);
-            svg.thin([(first, height), (last, height)], GRID, 1.0);
-            svg.words(&number::tick(tick), (first - 8.0, height), "end", QUIET);
-        }
-        let mut taken = f64::NEG_INFINITY;
-        for (tick, words) in &self.x_ticks {
-            let place = x.place(*tick);
-            if place < first - 0.5 || place > last + 0.5 {
-                continue;
-            }
-            svg.thin([(place, top), (place, bottom)], GRID, 1.0);
-            let half = width(words, SIZE) / 2.0;
-            if place - half > taken + 6.0 {
-                svg.words(words, (place, bottom + 14.0), "middle", QUIET);
-                taken = place + half;
-            }
-        }
-        svg.words(&self.y, (first - LEFT + 16.0, top - 14.0), "start", QUIET);
-        let title = fit(title, 13.0, last - first - width(&self.y, SIZE));
-        svg.sized(&title, (last, top - 14.0), "end", TEXT, 13.0);
-        svg.words(
-            &self.x,
-            (f64::midpoint(first, last), bottom + 34.0),
-            "middle",
-            QUIET,
-        );
-    }
-
-    fn draw_curve(&self, svg: &mut Svg, column: &Column<'_>, curve: &[Reading], (x, y): (&Axis, &Axis)) {
-        let ink = colour(column.ink);
-        let place = |reading: &Reading| (x.place(reading.at.0), y.place(reading.at.1));
-        for reading in curve {
-            let Some((least, most)) = reading.range else {
-                continue;
-            };
-            let opacity = if reading.is_guess { PALE } else { WHISKER };
-            let middle = x.place(reading.at.0);
-            let ends = [least, most].map(|value| y.place(value.clamp(y.ends.0, y.ends.1)));
-            svg.thin(ends.map(|end| (middle, end)), ink, opacity);
-            for end in ends {
-                svg.thin([(middle - 3.0, end), (middle + 3.0, end)], ink, opacity);
-            }
-        }
-        for (part, opacity) in parts(curve) {
-            let points: Vec<Point> = part.iter().map(place).collect();
-            svg.line(&points, ink, 2.0, opacity, dashes(column.ink));
-        }
-        let last_sure = curve.iter().rposition(|reading| !reading.is_guess);
-        for (index, reading) in curve.iter().enumerate() {
-            if self.has_marks || last_sure == Some(index) {
-                let opacity = if reading.is_guess { PALE } else { 1.0 };
-                svg.mark(column.ink, !column.is_best_client, place(reading), opacity);
-            }
-        }
-    }
+/// Draws panels, whose points have marks or only the last of each curve that is no guess.
+fn draw(
+    experiment: &Experiment,
+    columns: &[Column<'_>],
+    ((x_title, x_ticks), y_title): (Along, &str),
+    panels: Vec<Panel>,
+    have_marks: bool,
+) -> Option<String> {
+    let readings = || panels.iter().flat_map(|(_, curves)| curves.iter().flatten());
+    let x = Axis::around(readings().map(|reading| reading.at.0))?;
+    let y = Axis::around(readings().flat_map(|reading| {
+        let (least, most) = reading.range.unwrap_or((reading.at.1, reading.at.1));
+        [reading.at.1, least, most]
+    }))?;
+    let x_ticks = x_ticks.into_iter().map(|(tick, words)| (x.part(tick), words));
+    let x_ticks = x_ticks.filter(|(part, _)| (0.0..=1.0).contains(part));
+    let y_ticks = y
+        .ticks()
+        .into_iter()
+        .map(|tick| (y.part(tick), number::tick(tick)));
+    let panels = panels.iter().map(|(title, curves)| {
+        let curves = curves.iter().map(|curve| of_curve(curve, (&x, &y), have_marks));
+        context! { title, curves => curves.collect::<Vec<_>>() }
+    });
+    Some(svg::draw(context! {
+        curves => true,
+        title => experiment.title,
+        columns => columns.iter().map(look).collect::<Vec<_>>(),
+        x => context! { title => x_title, ticks => x_ticks.collect::<Vec<_>>() },
+        y => context! { title => y_title, ticks => y_ticks.collect::<Vec<_>>() },
+        panels => panels.collect::<Vec<_>>(),
+    }))
 }
 
-/// A curve in parts, each with how strongly it is drawn: what leads to a guess is pale, and so is what comes from one.
-fn parts(curve: &[Reading]) -> Vec<(&[Reading], f64)> {
+/// A curve's readings and lines, as parts of both axes.
+fn of_curve(curve: &[Reading], (x, y): (&Axis, &Axis), have_marks: bool) -> Value {
+    let last_sure = curve.iter().rposition(|reading| !reading.is_guess);
+    let place = |reading: &Reading| (x.part(reading.at.0), y.part(reading.at.1));
+    let readings = curve.iter().enumerate().map(|(index, reading)| {
+        let ends = reading
+            .range
+            .map(|(least, most)| [y.part(least).max(0.0), y.part(most)]);
+        context! {
+            at => place(reading),
+            range => ends,
+            is_guess => reading.is_guess,
+            has_mark => have_marks || last_sure == Some(index),
+        }
+    });
+    let parts = parts(curve).into_iter().map(|(part, is_pale)| {
+        context! { points => part.iter().map(place).collect::<Vec<_>>(), is_pale }
+    });
+    context! { readings => readings.collect::<Vec<_>>(), parts => parts.collect::<Vec<_>>() }
+}
+
+/// A curve in parts, each with whether it is pale: what leads to a guess is, and so is what comes from one.
+fn parts(curve: &[Reading]) -> Vec<(&[Reading], bool)> {
     let is_pale = |pair: usize| curve[pair].is_guess || curve[pair + 1].is_guess;
     let pairs = curve.len().saturating_sub(1);
     let mut parts = Vec::new();
     let mut first = 0;
     for pair in 0..pairs {
         if pair + 1 == pairs || is_pale(pair + 1) != is_pale(first) {
-            parts.push((&curve[first..=pair + 1], if is_pale(first) { PALE } else { 1.0 }));
+            parts.push((&curve[first..=pair + 1], is_pale(first)));
             first = pair + 1;
         }
     }
     parts
 }
 
-/// A logarithmic axis from one value to another, along so many pixels.
+/// A logarithmic axis from one value to another.
 #[derive(Debug, Clone, Copy)]
 struct Axis {
-    ends: (f64, f64),
-    from: f64,
-    to: f64,
-}
-
-/// The ends of an axis over all values that are more than nothing, with a little air; none if there are none.
-fn ends_around(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
-    let values = values.filter(|value| value.is_finite() && *value > 0.0);
-    let (low, high) = values.fold((f64::INFINITY, 0.0_f64), |(low, high), value| {
-        (low.min(value), high.max(value))
-    });
-    // At least half a decade: a flat line should look flat.
-    let air = (3.2 / (high / low)).max(1.0).sqrt();
-    (high > 0.0).then(|| (low / (1.15 * air), high * 1.15 * air))
+    low: f64,
+    high: f64,
 }
 
 impl Axis {
-    /// Where a value lies.
-    fn place(&self, value: f64) -> f64 {
-        let (low, high) = self.ends;
-        self.from + (self.to - self.from) * (value / low).ln() / (high / low).ln()
+    /// An axis over all values that are more than nothing, with a little air; none if there are none.
+    fn around(values: impl Iterator<Item = f64>) -> Option<Axis> {
+        let values = values.filter(|value| value.is_finite() && *value > 0.0);
+        let (low, high) = values.fold((f64::INFINITY, 0.0_f64), |(low, high), value| {
+            (low.min(value), high.max(value))
+        });
+        // At least half a decade: a flat line should look flat.
+        let air = 1.15 * (3.2 / (high / low)).max(1.0).sqrt();
+        (high > 0.0).then(|| Axis {
+            low: low / air,
+            high: high * air,
+        })
+    }
+
+    /// Where a value lies, from 0 to 1.
+    fn part(&self, value: f64) -> f64 {
+        (value / self.low).ln() / (self.high / self.low).ln()
     }
 
     /// Round values: powers of ten, and halves and fifths of them where there is room.
     fn ticks(&self) -> Vec<f64> {
-        let (low, high) = self.ends;
+        let Axis { low, high } = *self;
         let decades = (high / low).log10();
         let steps: &[f64] = if decades <= 3.2 { &[1.0, 2.0, 5.0] } else { &[1.0] };
         let every = if decades > 8.0 { 2 } else { 1 };
@@ -371,16 +270,11 @@ mod tests {
 
     #[test]
     fn an_axis_has_room_and_round_ticks() {
-        let ends = ends_around([0.0, 100.0, 4_000.0, f64::NAN].into_iter()).expect("values");
-        let axis = Axis {
-            ends,
-            from: 0.0,
-            to: 100.0,
-        };
-        assert!(ends.0 < 100.0 && ends.1 > 4_000.0);
+        let axis = Axis::around([0.0, 100.0, 4_000.0, f64::NAN].into_iter()).expect("values");
+        assert!(axis.low < 100.0 && axis.high > 4_000.0);
         assert_eq!(axis.ticks(), [100.0, 200.0, 500.0, 1_000.0, 2_000.0]);
-        assert!(axis.place(100.0) > 0.0 && axis.place(4_000.0) < 100.0);
-        assert!(ends_around([0.0, -1.0].into_iter()).is_none());
+        assert!(axis.part(100.0) > 0.0 && axis.part(4_000.0) < 1.0);
+        assert!(Axis::around([0.0, -1.0].into_iter()).is_none());
     }
 
     #[test]
@@ -390,14 +284,14 @@ mod tests {
             range: None,
             is_guess,
         });
-        let lengths = |curve: &[Reading]| -> Vec<(usize, f64)> {
+        let lengths = |curve: &[Reading]| -> Vec<(usize, bool)> {
             parts(curve)
                 .iter()
-                .map(|(part, opacity)| (part.len(), *opacity))
+                .map(|(part, is_pale)| (part.len(), *is_pale))
                 .collect()
         };
-        assert_eq!(lengths(&readings), [(2, 1.0), (3, PALE), (2, 1.0)]);
-        assert_eq!(lengths(&readings[..2]), [(2, 1.0)]);
+        assert_eq!(lengths(&readings), [(2, false), (3, true), (2, false)]);
+        assert_eq!(lengths(&readings[..2]), [(2, false)]);
         assert!(lengths(&readings[..1]).is_empty() && lengths(&[]).is_empty());
     }
 

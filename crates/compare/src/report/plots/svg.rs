@@ -1,22 +1,18 @@
-//! A drawing as SVG. Its own dashes, opacities and anchors do what is needed, so that no library draws; the reader's machine has
-//! the font, and widths of words are estimates.
+//! What all plots share: the template that draws them, colours and marks of systems, and how wide words are.
 
-use std::fmt::Write as _;
+use minijinja::value::ViaDeserialize;
+use minijinja::{Environment, Value, context};
 
+use crate::report::columns::Column;
 use crate::report::markdown::printable;
+
+const TEMPLATE: &str = include_str!("plot.svg.jinja");
 
 pub(crate) const WIDTH: f64 = 920.0;
 /// The size of most words.
 pub(crate) const SIZE: f64 = 12.0;
-/// How strongly a figure is drawn that decides nothing.
-pub(crate) const PALE: f64 = 0.3;
 /// How wide a letter is, as a part of its size.
 const LETTER: f64 = 0.56;
-
-pub(crate) const PAPER: &str = "#fffffe";
-pub(crate) const TEXT: &str = "#1c1f24";
-pub(crate) const QUIET: &str = "#626a75";
-pub(crate) const GRID: &str = "#dfe3e8";
 
 /// The colours of systems, told apart by colour-blind readers: after Okabe and Ito, the light ones darkened to be seen on white. Two of
 /// different brightness follow each other.
@@ -30,108 +26,74 @@ const SYSTEMS: [&str; 14] = [
 const SAME_DASHES: usize = 6;
 const DASHES: [&str; 3] = ["none", "7 3", "2 2.5"];
 
-/// A place: from the left and from the top.
-pub(crate) type Point = (f64, f64);
+/// Marks: corners, the first one's angle in turns from the top, and the size that makes all look alike.
+const SHAPES: [(u32, f64, f64); 6] = [
+    (20, 0.0, 4.2),
+    (4, 0.125, 5.0),
+    (3, 0.0, 5.2),
+    (4, 0.0, 5.2),
+    (3, 0.5, 5.2),
+    (5, 0.0, 4.8),
+];
 
-pub(crate) fn colour(system: usize) -> &'static str {
+/// A place: from the left and from the top.
+type Point = (f64, f64);
+
+/// How a column looks in plots.
+pub(crate) fn look(column: &Column<'_>) -> Value {
+    let system = column.ink;
+    context! {
+        system,
+        title => column.title,
+        colour => colour(system),
+        dashes => dashes(system),
+        is_hollow => !column.is_best_client,
+    }
+}
+
+fn colour(system: usize) -> &'static str {
     SYSTEMS[system % SYSTEMS.len()]
 }
 
-pub(crate) fn dashes(system: usize) -> &'static str {
+fn dashes(system: usize) -> &'static str {
     DASHES[system / SAME_DASHES % DASHES.len()]
 }
 
-#[derive(Debug, Default)]
-pub(crate) struct Svg {
-    body: String,
-}
-
-impl Svg {
-    pub(crate) fn line(&mut self, points: &[Point], colour: &str, width: f64, opacity: f64, dashes: &str) {
-        let points = list(points);
-        self.add(format_args!(
-            "<polyline points=\"{points}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"{width}\" stroke-opacity=\"{opacity}\" \
-             stroke-dasharray=\"{dashes}\"/>"
-        ));
-    }
-
-    /// Adds a filled shape with an edge.
-    pub(crate) fn area(&mut self, corners: &[Point], fill: (&str, f64), edge: (&str, f64)) {
-        let corners = list(corners);
-        self.add(format_args!(
-            "<polygon points=\"{corners}\" fill=\"{}\" fill-opacity=\"{}\" stroke=\"{}\" stroke-opacity=\"{}\" stroke-width=\"1.5\"/>",
-            fill.0, fill.1, edge.0, edge.1
-        ));
-    }
-
-    pub(crate) fn thin(&mut self, ends: [Point; 2], colour: &str, opacity: f64) {
-        self.line(&ends, colour, 1.0, opacity, "none");
-    }
-
-    /// Adds words whose "start", "middle" or "end" is at a point; vertically they stand in its middle.
-    pub(crate) fn words(&mut self, text: &str, at: Point, anchor: &str, colour: &str) {
-        self.sized(text, at, anchor, colour, SIZE);
-    }
-
-    /// The same of another size than most.
-    pub(crate) fn sized(&mut self, text: &str, (x, y): Point, anchor: &str, colour: &str, size: f64) {
-        let text = printable(text)
-            .replace('&', "&amp;")
-            .replace('<', "&lt;")
-            .replace('>', "&gt;");
-        let y = y + size * 0.35;
-        self.add(format_args!(
-            "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\" fill=\"{colour}\" font-size=\"{size}\">{text}</text>"
-        ));
-    }
-
-    /// Adds the title of the whole plot.
-    pub(crate) fn title(&mut self, text: &str) {
-        let text = fit(text, 15.0, WIDTH - 32.0);
-        self.sized(&text, (16.0, 22.0), "start", TEXT, 15.0);
-    }
-
-    /// Adds a system's mark: its shape tells systems of similar colour apart, and it is hollow for a common client.
-    pub(crate) fn mark(&mut self, system: usize, is_hollow: bool, (x, y): Point, opacity: f64) {
-        /// Corners, the first one's angle in turns from the top, and the size that makes all look alike.
-        const SHAPES: [(u32, f64, f64); 6] = [
-            (20, 0.0, 4.2),
-            (4, 0.125, 5.0),
-            (3, 0.0, 5.2),
-            (4, 0.0, 5.2),
-            (3, 0.5, 5.2),
-            (5, 0.0, 4.8),
-        ];
+/// The plot that the template makes of this.
+pub(crate) fn draw(plot: Value) -> String {
+    let mut environment = Environment::new();
+    environment.set_trim_blocks(true);
+    environment.set_lstrip_blocks(true);
+    environment.set_keep_trailing_newline(true);
+    environment.add_filter("px", |pixels: f64| format!("{pixels:.1}"));
+    environment.add_filter("points", |points: ViaDeserialize<Vec<Point>>| {
+        let points = points.iter().map(|(x, y)| format!("{x:.1},{y:.1}"));
+        points.collect::<Vec<_>>().join(" ")
+    });
+    environment.add_filter(
+        "within",
+        |parts: ViaDeserialize<Vec<Point>>, left: f64, right: f64, bottom: f64, top: f64| {
+            let place = |(x, y): &Point| [left + (right - left) * x, bottom + (top - bottom) * y];
+            Value::from_serialize(parts.iter().map(place).collect::<Vec<_>>())
+        },
+    );
+    environment.add_filter("mark", |system: usize, x: f64, y: f64| {
         let (corners, turn, radius) = SHAPES[system % SHAPES.len()];
         let corner = |number: u32| {
             let angle = (f64::from(number) / f64::from(corners) + turn) * std::f64::consts::TAU;
-            (x + radius * angle.sin(), y - radius * angle.cos())
+            [x + radius * angle.sin(), y - radius * angle.cos()]
         };
-        let corners: Vec<Point> = (0..corners).map(corner).collect();
-        let fill = if is_hollow { PAPER } else { colour(system) };
-        self.area(&corners, (fill, opacity), (colour(system), opacity));
-    }
-
-    /// The whole of it, of a height.
-    pub(crate) fn finish(self, height: f64) -> String {
-        format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height:.0}\" width=\"{WIDTH}\" \
-             font-family=\"sans-serif\">\n<polygon points=\"0,0 {WIDTH},0 {WIDTH},{height:.0} 0,{height:.0}\" fill=\"{PAPER}\"/>\n{}</svg>\n",
-            self.body
-        )
-    }
-
-    fn add(&mut self, shape: std::fmt::Arguments<'_>) {
-        writeln!(self.body, "{shape}").expect("a string takes all");
-    }
-}
-
-fn list(points: &[Point]) -> String {
-    points
-        .iter()
-        .map(|(x, y)| format!("{x:.1},{y:.1}"))
-        .collect::<Vec<_>>()
-        .join(" ")
+        Value::from_serialize((0..corners).map(corner).collect::<Vec<_>>())
+    });
+    environment.add_filter("xml", |text: String| {
+        let text = printable(&text).replace('&', "&amp;");
+        text.replace('<', "&lt;").replace('>', "&gt;")
+    });
+    environment.add_filter("width", |text: String, size: f64| width(&text, size));
+    environment.add_filter("fit", |text: String, size: f64, room: f64| fit(&text, size, room));
+    environment
+        .render_str(TEMPLATE, plot)
+        .expect("the template is sound: tests draw each kind of plot")
 }
 
 /// About how wide words are.
@@ -140,7 +102,7 @@ pub(crate) fn width(text: &str, size: f64) -> f64 {
 }
 
 /// Words, or as many of their letters as fit into a width.
-pub(crate) fn fit(text: &str, size: f64, room: f64) -> String {
+fn fit(text: &str, size: f64, room: f64) -> String {
     let letters = (room / (size * LETTER)) as usize;
     match text.chars().count() <= letters {
         true => text.to_owned(),
@@ -189,7 +151,7 @@ mod tests {
             colours.len() == SYSTEMS.len() && colours.len() >= 12,
             "as many systems as there are"
         );
-        assert!(!colours.contains(PAPER));
+        assert!(!colours.contains("#fffffe"), "the paper's");
         let kinds: BTreeSet<&str> = [0, 6, 12].map(dashes).into();
         assert_eq!((kinds.len(), dashes(0)), (3, "none"));
     }
