@@ -37,7 +37,7 @@ use words::{Deferred, Word, tell_contradiction};
 pub use words::{Letter, Message};
 
 use super::member::{AtHand, Member, Report, Shipment, Step, split};
-use super::{AppendRefusal, NotLed, Partition, Role, Shard, partition};
+use super::{AppendRefusal, NotLed, Partition, Role, Shard, partition, repair};
 
 /// Replicas that hear of a link before others have their turn.
 const REPLICAS_IN_ONE_TURN: usize = 200;
@@ -145,6 +145,11 @@ impl Replication {
         self.linked.borrow().contains_key(&node)
     }
 
+    /// There are letters to be taken.
+    pub(super) fn tell_news(&self) {
+        self.news.notify_one();
+    }
+
     /// Says whether words for a replica wait for room.
     #[cfg(test)]
     pub(super) fn defers(&self, id: PartitionId) -> bool {
@@ -196,6 +201,7 @@ impl Shard {
         turns::spawn(self.clone().tell_tails());
         turns::spawn(self.clone().ask_again());
         turns::spawn(self.clone().look_for_preferred());
+        repair::start(self);
     }
 
     /// Takes the metadata's word of a new epoch of a partition.
@@ -240,6 +246,7 @@ impl Shard {
     /// earlier link are the caller's to drop.
     pub async fn handle_link(&self, peer: NodeId, start: u64) {
         self.drop_received(peer);
+        self.ranges.forget(peer);
         self.replication.linked.borrow_mut().insert(peer, start);
         let mut slices = Slices::of_own(REPLICAS_IN_ONE_TURN);
         for id in self.replica_ids() {
@@ -252,6 +259,7 @@ impl Shard {
     pub async fn handle_link_lost(&self, peer: NodeId) {
         self.drop_received(peer);
         self.replication.linked.borrow_mut().remove(&peer);
+        self.ranges.forget(peer);
         self.replication
             .outgoing
             .borrow_mut()

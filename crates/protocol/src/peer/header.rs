@@ -47,11 +47,15 @@ pub enum Kind {
     Durable,
     /// The part of the receiver's disk that the sender was told to be safe.
     Witnessed,
+    /// Committed batches are wanted in the place of damaged ones.
+    RangeWish,
+    /// The answer to that.
+    RangeAnswer,
 }
 
 impl Kind {
     /// All kinds, and their bytes.
-    pub const ALL: [(Kind, u8); 12] = [
+    pub const ALL: [(Kind, u8); 14] = [
         (Kind::Hello, 1),
         (Kind::Refused, 2),
         (Kind::Heartbeat, 3),
@@ -64,6 +68,8 @@ impl Kind {
         (Kind::Peers, 10),
         (Kind::Durable, 11),
         (Kind::Witnessed, 12),
+        (Kind::RangeWish, 13),
+        (Kind::RangeAnswer, 14),
     ];
 
     /// The kind's name, as errors have it.
@@ -82,6 +88,17 @@ impl Kind {
             Kind::Peers => "list of peers",
             Kind::Durable => "word of what is durable",
             Kind::Witnessed => "word of what was durable",
+            Kind::RangeWish => "wish for a range",
+            Kind::RangeAnswer => "range",
+        }
+    }
+
+    /// The first version of the messages that has the kind.
+    #[must_use]
+    pub fn since(self) -> u16 {
+        match self {
+            Kind::RangeWish | Kind::RangeAnswer => 2,
+            _ => 1,
         }
     }
 

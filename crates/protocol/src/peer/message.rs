@@ -1,6 +1,6 @@
 //! The messages as types, and their bytes.
 //!
-//! A body begins with what its kind has; integers are big-endian. The batches of an append are the end of its body and stay where
+//! A body begins with what its kind has; integers are big-endian. The batches of an append or a range are the end of its body and stay where
 //! they are, when they are sent and when they are received.
 
 use bytes::{Bytes, BytesMut};
@@ -9,6 +9,7 @@ use record::{Offset, PartitionId};
 use super::header::{HEADER_BYTES, Header, Kind};
 use super::hello::{Hello, Refused};
 use super::join::{Join, Joined};
+use super::range::{RangeAnswer, RangeWish};
 use super::replica::{read_partition, read_prompt, read_sworn, write_partition, write_prompt, write_sworn};
 use crate::encoding::{DecodeError, Reader, Writer};
 use crate::metadata::{Address, read_address, write_address};
@@ -47,6 +48,10 @@ pub enum Message {
     Durable(Vec<u64>),
     /// The same of the receiver's journals, as it has told the sender before.
     Witnessed(Vec<u64>),
+    /// A wish for committed batches in the place of damaged ones.
+    RangeWish(RangeWish),
+    /// The answer to a wish.
+    RangeAnswer(RangeAnswer),
 }
 
 /// A sign of life.
@@ -71,7 +76,7 @@ pub enum ReplicaMessage {
 pub struct Encoded {
     /// The header, and the body up to the batches.
     pub head: Bytes,
-    /// The batches of an append, as they were handed in; else empty.
+    /// The batches of an append or of a range, as they were handed in; else empty.
     pub batches: Bytes,
 }
 
@@ -102,6 +107,8 @@ impl Message {
             Message::Peers(_) => Kind::Peers,
             Message::Durable(_) => Kind::Durable,
             Message::Witnessed(_) => Kind::Witnessed,
+            Message::RangeWish(_) => Kind::RangeWish,
+            Message::RangeAnswer(_) => Kind::RangeAnswer,
         }
     }
 
@@ -123,6 +130,7 @@ impl Message {
                 message: ReplicaMessage::Prompt(Prompt::Append { batches, .. }),
                 ..
             } => batches.clone(),
+            Message::RangeAnswer(answer) => answer.batches.clone(),
             _ => Bytes::new(),
         };
         Header::complete(&mut head, &batches, self.kind());
@@ -148,7 +156,11 @@ impl Message {
             Message::Group(bytes) | Message::Proposal(bytes) => bytes.len(),
             Message::Peers(peers) => peers.iter().map(|peer| 6 + peer.host.len()).sum(),
             Message::Durable(frames) | Message::Witnessed(frames) => 8 * frames.len(),
-            Message::Hello(_) | Message::Heartbeat(_) | Message::Joined(_) => 0,
+            Message::Hello(_)
+            | Message::Heartbeat(_)
+            | Message::Joined(_)
+            | Message::RangeWish(_)
+            | Message::RangeAnswer(_) => 0,
         }
     }
 
@@ -175,6 +187,8 @@ impl Message {
                 writer.count(frames.len());
                 frames.iter().for_each(|frame| writer.u64(*frame));
             }
+            Message::RangeWish(wish) => wish.write(writer),
+            Message::RangeAnswer(answer) => answer.write(writer),
         }
     }
 
@@ -206,6 +220,8 @@ impl Message {
             }
             Kind::Durable => Message::Durable(read_frames(&mut reader)?),
             Kind::Witnessed => Message::Witnessed(read_frames(&mut reader)?),
+            Kind::RangeWish => Message::RangeWish(RangeWish::read(&mut reader)?),
+            Kind::RangeAnswer => Message::RangeAnswer(RangeAnswer::read(&mut reader, body)?),
         };
         reader.close()?;
         Ok(message)
