@@ -5,8 +5,8 @@
 
 use bytes::{Bytes, BytesMut};
 use protocol::peer::{
-    Decoder, Encoded, HEADER_BYTES, Hello, KnownNode, Message, MessageError, Own, Reason, Refused,
-    ReplicaMessage, ShardPair, WIRE_VERSIONS, admit, facts_of,
+    Decoder, Encoded, HEADER_BYTES, Hello, KnownNode, Message, MessageError, Own, RangeAnswer, RangeWish,
+    Reason, Refused, ReplicaMessage, ShardPair, WIRE_VERSIONS, admit, facts_of,
 };
 use protocol::replica::{Base, Landmark, NO_EPOCH, Prompt, Refusal, Standing, Sworn};
 use protocol::{NodeId, Run};
@@ -74,7 +74,7 @@ fn read(is_admitted: bool, bytes: &[u8], piece_bytes: usize) -> (Vec<Message>, O
         let hello = Message::Hello(hello());
         let greeting = decoder.next_message(&mut BytesMut::from(&bytes_of(&hello)[..]));
         assert_eq!(greeting, Ok(Some(hello)));
-        decoder.handle_admitted();
+        decoder.handle_admitted(WIRE_VERSIONS.highest);
     }
     let mut messages = Vec::new();
     let mut received = BytesMut::new();
@@ -86,7 +86,7 @@ fn read(is_admitted: bool, bytes: &[u8], piece_bytes: usize) -> (Vec<Message>, O
                     let is_hello = matches!(message, Message::Hello(_));
                     messages.push(message);
                     if is_hello {
-                        decoder.handle_admitted();
+                        decoder.handle_admitted(WIRE_VERSIONS.highest);
                     }
                 }
                 Ok(None) => break,
@@ -118,6 +118,7 @@ fn judge(message: &Message) {
             message: ReplicaMessage::Prompt(Prompt::Append { batches, .. }),
             ..
         } => judge_batches(batches),
+        Message::RangeAnswer(answer) => judge_batches(&answer.batches),
         _ => {}
     }
 }
@@ -268,6 +269,24 @@ fn replica_messages() -> Vec<ReplicaMessage> {
         .collect()
 }
 
+/// A wish for batches in the place of damaged ones, and its answer.
+fn range_messages(partition: PartitionId) -> [Message; 2] {
+    let number = 9;
+    let wish = RangeWish {
+        partition,
+        number,
+        first: Offset(40),
+        next: Offset(43),
+        bytes_max: 1 << 20,
+    };
+    let answer = RangeAnswer {
+        partition,
+        number,
+        batches: [batch(7, 40), batch(7, 41)].concat().into(),
+    };
+    [Message::RangeWish(wish), Message::RangeAnswer(answer)]
+}
+
 /// A connection for each message, and one with all of them behind its hello; each as it arrives, and as bodies to be sealed.
 pub fn seeds() -> Vec<Vec<u8>> {
     let refused = Refused::new(Reason::Cluster, "another cluster".to_owned());
@@ -280,7 +299,8 @@ pub fn seeds() -> Vec<Vec<u8>> {
         (0, bytes_of(&Message::Hello(hello()))),
         (0, bytes_of(&Message::Refused(refused))),
     ];
-    let admitted: Vec<_> = replica_messages().into_iter().map(replica).collect();
+    let mut admitted: Vec<_> = replica_messages().into_iter().map(replica).collect();
+    admitted.extend(range_messages(partition).iter().map(bytes_of));
     connections.push((
         0,
         [bytes_of(&Message::Hello(hello())), admitted.concat()].concat(),

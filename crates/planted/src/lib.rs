@@ -38,6 +38,8 @@ bugs! {
     ReleasedBeforeCheckpoint,
     /// A segment's run is recorded without having been synced.
     RunNotSynced,
+    /// What another replica lends in the place of damaged batches is taken whatever it is.
+    LentRangeUnchecked,
     /// A segment's checksums do not cover whose segment it is.
     SegmentWithoutIdentity,
     /// The checkpoint is written before the records that its state reflects are durable.

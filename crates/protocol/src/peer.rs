@@ -12,6 +12,7 @@ mod header;
 mod hello;
 mod join;
 mod message;
+mod range;
 mod replica;
 #[cfg(test)]
 mod tests;
@@ -23,3 +24,4 @@ pub use header::{HEADER_BYTES, Kind};
 pub use hello::{Hello, REFUSED_TEXT_BYTES_MAX, Reason, Refused, ShardPair, Versions, WIRE_VERSIONS};
 pub use join::{Join, Joined, in_one_line};
 pub use message::{Encoded, Heartbeat, Message, ReplicaMessage};
+pub use range::{RangeAnswer, RangeWish};

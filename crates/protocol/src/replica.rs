@@ -527,6 +527,22 @@ impl Replica {
         self.log.next_offset()
     }
 
+    /// The other members of the latest epoch that it knows of, its leader first; `None` until it is assigned.
+    #[must_use]
+    pub fn others(&self) -> Option<Vec<NodeId>> {
+        let assignment = self.assignment.as_ref()?;
+        let members = assignment.configuration.replicas.iter().copied();
+        let mut others: Vec<NodeId> = members.filter(|node| *node != self.node).collect();
+        others.sort_by_key(|node| *node != assignment.leader);
+        Some(others)
+    }
+
+    /// The epoch that wrote the record at an offset of this log; `None` below its beginning.
+    #[must_use]
+    pub fn writer_at(&self, offset: Offset) -> Option<Epoch> {
+        self.log.writer_at(offset)
+    }
+
     /// Returns the end of `epoch` (Kafka's OffsetForLeaderEpoch).
     #[must_use]
     pub fn epoch_end_offset(&self, epoch: Epoch) -> EpochEnd {

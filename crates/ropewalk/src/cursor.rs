@@ -179,6 +179,7 @@ fn refusal(error: storage::ReadError, log_start: Offset, tail: Offset) -> ReadEr
             tail,
         },
         storage::ReadError::Fault(fault) => ReadError::Fault(fault),
+        storage::ReadError::Damaged(damage) => ReadError::Fault(damage.into_fault()),
         storage::ReadError::UnknownPartition(id) => unreachable!("partition {id} was opened"),
     }
 }

@@ -63,6 +63,8 @@ pub struct Config {
     pub retention: RetentionSettings,
     /// The work of compaction.
     pub compaction: CompactionSettings,
+    /// The search for damage.
+    pub scrub: ScrubSettings,
     /// The memory of idempotent producers.
     pub producers: ProducerSettings,
     /// Consumer groups.
@@ -215,6 +217,15 @@ pub struct CompactionSettings {
     pub rate: u64,
 }
 
+/// Keys under `scrub`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ScrubSettings {
+    /// Bytes of segments that each journal's shard reads in a second in search of damage, at most; 0 reads none.
+    pub rate: u64,
+    /// The time from the end of a pass over all segments to the next one.
+    pub rest: Duration,
+}
+
 /// Keys under `producers`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProducerSettings {
@@ -358,6 +369,10 @@ impl Default for Config {
                 check_interval: Duration::from_secs(15),
                 key_map_bytes: 32 * MIB,
                 rate: 64 * MIB as u64,
+            },
+            scrub: ScrubSettings {
+                rate: 8 * MIB as u64,
+                rest: Duration::from_secs(7 * 24 * 60 * 60),
             },
             producers: ProducerSettings {
                 expiration: Duration::from_secs(24 * 60 * 60),

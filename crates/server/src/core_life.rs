@@ -58,6 +58,7 @@ impl CoreLife {
         let reading = spawn(core.clone().read_mailbox(self.mailbox));
         spawn(maintenance::keep(core.clone()));
         spawn(maintenance::compact(core.clone()));
+        maintenance::scrub(&core);
         spawn(maintenance::close_quiet_journals(core.clone()));
         spawn(groups::watch_lags(core.clone()));
         spawn(peers::keep_links(core.clone()));
@@ -182,5 +183,6 @@ fn shard_settings(facts: &NodeFacts) -> ShardSettings {
         flush_on_core: config.journal.flush_on_core,
         memory_unflushed_bytes_max: MEMORY_UNFLUSHED_BYTES_MAX,
         batch_limits: record::Limits::up_to(config.limits.decompressed_bytes as u64),
+        disk_reserve_bytes: config.disk.reserve_bytes,
     }
 }

@@ -1,8 +1,9 @@
-//! The work that a core does now and then: retention, compaction, forgetting silent producers, closing quiet journals.
+//! The work that a core does now and then: retention, compaction, scrubbing, forgetting silent producers, closing quiet journals.
 
 use std::rc::Rc;
 use std::time::Duration;
 
+use platform::turns;
 use protocol::metadata::broker_config::{CLEANER_BACKOFF, CLEANER_BUFFER, CLEANER_RATE};
 use record::PartitionId;
 use shard::{Chore, CompactionMeans, Outlived, Shard, Trimmed};
@@ -10,6 +11,7 @@ use storage::write_last_ran;
 use tokio::time::Instant;
 
 use crate::clock_guard::{ClockGuard, Judgement};
+use crate::config::ScrubSettings;
 use crate::core::Core;
 
 /// The time between two looks at whether a core's journals are quiet, and whether the log owes a sum of changes.
@@ -101,6 +103,23 @@ pub(crate) async fn compact(core: Rc<Core>) {
             };
             shard.compact(id, &|| means_in_force(&core)).await;
         }
+    }
+}
+
+/// Has each shard of a core search its segments for damage, again and again, until the node stops.
+pub(crate) fn scrub(core: &Rc<Core>) {
+    let ScrubSettings { rate, rest } = core.facts.config.scrub;
+    if rate == 0 {
+        return;
+    }
+    for shard in core.shards() {
+        let shard = shard.clone();
+        turns::spawn(async move {
+            loop {
+                shard.scrub(rate).await;
+                tokio::time::sleep(rest).await;
+            }
+        });
     }
 }
 

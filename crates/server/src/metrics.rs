@@ -180,6 +180,12 @@ pub(crate) struct JournalFigures {
     pub(crate) epochs_opened: u64,
     pub(crate) epochs_ended: u64,
     pub(crate) shipped_bytes: u64,
+    pub(crate) scrubbed_bytes: u64,
+    pub(crate) scrub_passes: u64,
+    pub(crate) damages: u64,
+    pub(crate) lent_reads: u64,
+    pub(crate) repairs: u64,
+    pub(crate) failed_repairs: u64,
     /// Batches of other leaders that wait for room.
     pub(crate) deferred_bytes: usize,
 }

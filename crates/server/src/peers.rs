@@ -106,6 +106,8 @@ type Outgoing = (Encoded, Option<Room>);
 struct Link {
     generation: u64,
     directory: DirectoryId,
+    /// The version of the messages that both ends speak.
+    version: u16,
     /// The node with the higher id has dialed, as is the rule.
     is_by_rule: bool,
     outgoing: mpsc::UnboundedSender<Outgoing>,
@@ -116,7 +118,7 @@ struct Link {
 }
 
 impl Peers {
-    /// Sends a message to a node. Returns whether there is a connection; nobody knows whether the message arrives.
+    /// Sends a message to a node. Returns whether there is a connection that takes it; nobody knows whether the message arrives.
     pub(crate) fn send(&self, purpose: Purpose, node: NodeId, message: &Message) -> bool {
         self.send_with(purpose, node, message, None)
     }
@@ -127,6 +129,10 @@ impl Peers {
         let Some(link) = links.get(&(purpose, node)) else {
             return false;
         };
+        // A node that was not upgraded yet could not read it.
+        if message.kind().since() > link.version {
+            return false;
+        }
         let encoded = message.encode();
         // The largest message is less: it may always be on its way alone.
         let queued = link.queued_bytes.get() + encoded.length_bytes();
@@ -184,7 +190,7 @@ impl Peers {
     fn take(
         &self,
         purpose: Purpose,
-        peer: &Hello,
+        (peer, version): (&Hello, u16),
         is_by_rule: bool,
     ) -> Option<(Link, mpsc::UnboundedReceiver<Outgoing>)> {
         let node = peer.node;
@@ -201,6 +207,7 @@ impl Peers {
         let link = Link {
             generation: self.generation.get(),
             directory: peer.directory,
+            version,
             is_by_rule,
             outgoing,
             queued_bytes: Rc::default(),

@@ -314,7 +314,7 @@ impl Shard {
 }
 
 /// The rest after a step: as long as the step took, and longer if it has moved more bytes than its share.
-fn rest_after(took: Duration, bytes: u64, bytes_per_second: u64) -> Duration {
+pub(super) fn rest_after(took: Duration, bytes: u64, bytes_per_second: u64) -> Duration {
     let share = Duration::from_secs_f64(bytes as f64 / bytes_per_second.max(1) as f64);
     share.saturating_sub(took).max(took)
 }

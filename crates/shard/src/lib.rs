@@ -14,10 +14,12 @@ mod partition;
 mod producer_room;
 mod read;
 mod removal;
+mod repair;
 mod replay;
 mod replication;
 mod retention;
 mod role;
+mod scrub;
 mod sharing;
 mod snapshots;
 mod topic_counters;
@@ -57,12 +59,15 @@ pub(crate) use partition::Partition;
 use producer_room::ProducerRoom;
 pub use read::{ReadRefusal, ReadRequest, ReadResult, Watch};
 use removal::Removals;
+pub use repair::{RangeLetter, RepairCounters};
+use repair::{Ranges, Repairs};
 pub use replay::{ReplayError, replay_batches};
 use replication::Replication;
 pub use replication::{FollowerFigures, LedFigures, Letter, Message};
 pub use retention::{BY_AGE, BY_SIZE, Outlived, RetentionCounters, Trimmed};
 pub use role::NotLed;
 use role::Role;
+pub use scrub::ScrubCounters;
 use sharing::Returning;
 pub use topic_counters::{TopicBook, TopicCounters};
 pub use troubles::Chore;
@@ -87,6 +92,8 @@ pub struct ShardSettings {
     pub memory_unflushed_bytes_max: usize,
     /// Bounds on what a batch may make its checker do.
     pub batch_limits: record::Limits,
+    /// Free bytes that the disk must keep when damaged segments are written anew.
+    pub disk_reserve_bytes: u64,
 }
 
 /// Counters of one shard since the start; read by the metrics of its core.
@@ -119,6 +126,10 @@ pub struct ShardCounters {
     /// Bytes of batches that were sent to replicas because they lacked them.
     pub shipped_bytes: Counter,
     pub(crate) compaction: CompactionCounters,
+    /// Counts of scrubbing.
+    pub scrub: ScrubCounters,
+    /// Counts of damage and repair.
+    pub repair: RepairCounters,
     /// Counts of retention by age.
     pub by_age: RetentionCounters,
     /// Counts of retention by size.
@@ -161,6 +172,8 @@ pub struct Shard {
     removals: Removals,
     replication: Replication,
     returning: Returning,
+    repairs: Repairs,
+    ranges: Ranges,
     /// Partitions whose compaction failed, with the moment until which they are left alone.
     compaction_rests: RefCell<BTreeMap<PartitionId, Duration>>,
     /// Something was read ahead.
@@ -209,6 +222,8 @@ impl Shard {
             removals: Removals::default(),
             replication,
             returning: Returning::default(),
+            repairs: Repairs::default(),
+            ranges: Ranges::default(),
             compaction_rests: RefCell::new(BTreeMap::new()),
             read_ahead: Notify::new(),
             file_is_wanted: Notify::new(),

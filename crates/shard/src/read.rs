@@ -248,10 +248,27 @@ impl Shard {
         until: Offset,
         bytes_max: usize,
     ) -> Result<(Vec<Bytes>, bool), ReadRefusal> {
+        match self.find_stored(partition, from, until, bytes_max).await {
+            Err(ReadError::Damaged(damage)) => {
+                let lent = self.read_lent(*damage, from, until, bytes_max).await?;
+                Ok((lent, true))
+            }
+            found => found.map_err(|error| self.refusal(error)),
+        }
+    }
+
+    /// The same of what is stored here, damaged or not.
+    pub(super) async fn find_stored(
+        self: &Rc<Self>,
+        partition: PartitionId,
+        from: Offset,
+        until: Offset,
+        bytes_max: usize,
+    ) -> Result<(Vec<Bytes>, bool), ReadError> {
         let plan = || self.store.borrow_mut().read(partition, from, until, bytes_max);
         let mut read = plan();
         loop {
-            match read.map_err(|error| self.refusal(error))? {
+            match read? {
                 Read::Ready(batches) => return Ok((batches, false)),
                 Read::Part(batches) => return Ok((batches, true)),
                 // Nothing comes between the answer and the waiting: all of it is on this thread.
@@ -303,7 +320,7 @@ impl Shard {
     ) -> Result<Option<Offset>, ReadRefusal> {
         let mut located = self.store.borrow_mut().locate_timestamp(partition, timestamp_ms);
         loop {
-            match located.map_err(|error| self.refusal(error))? {
+            match located.map_err(|error| self.damage_refusal(error))? {
                 Located::From(offset) => return Ok(Some(offset)),
                 Located::Nowhere => return Ok(None),
                 Located::Job(job) => {
@@ -335,7 +352,7 @@ impl Shard {
         }
     }
 
-    fn refusal(&self, error: ReadError) -> ReadRefusal {
+    pub(super) fn refusal(&self, error: ReadError) -> ReadRefusal {
         match error {
             ReadError::UnknownPartition(_) => ReadRefusal::UnknownPartition,
             ReadError::OutOfRange {
@@ -347,6 +364,7 @@ impl Shard {
                 log_start,
                 tail: next,
             },
+            ReadError::Damaged(_) => self.damage_refusal(error),
             ReadError::Fault(fault) => {
                 self.counters.faults.add(1);
                 tracing::error!(shard = self.index, %fault, "a read found damage; the bytes are not served");

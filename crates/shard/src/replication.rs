@@ -39,7 +39,7 @@ use words::{Deferred, Word, tell_contradiction};
 pub use words::{Letter, Message};
 
 use super::member::{AtHand, Member, Report, Shipment, Step, split};
-use super::{AppendRefusal, NotLed, Partition, Role, Shard, partition};
+use super::{AppendRefusal, NotLed, Partition, Role, Shard, partition, repair};
 
 /// Replicas that hear of a link before others have their turn.
 const REPLICAS_IN_ONE_TURN: usize = 200;
@@ -158,6 +158,11 @@ impl Replication {
         self.linked.borrow().contains_key(&node)
     }
 
+    /// There are letters to be taken.
+    pub(super) fn tell_news(&self) {
+        self.news.notify_one();
+    }
+
     /// Says whether words for a replica wait for room.
     #[cfg(test)]
     pub(super) fn defers(&self, id: PartitionId) -> bool {
@@ -211,6 +216,7 @@ impl Shard {
         turns::spawn(self.clone().ask_again());
         turns::spawn(self.clone().look_for_preferred());
         turns::spawn(self.clone().wake_replicas());
+        repair::start(self);
     }
 
     /// Takes the metadata's word of a new epoch of a partition.
@@ -255,6 +261,7 @@ impl Shard {
     /// earlier link are the caller's to drop.
     pub async fn handle_link(&self, peer: NodeId, start: u64) {
         self.drop_received(peer);
+        self.ranges.forget(peer);
         self.replication.linked.borrow_mut().insert(peer, start);
         let now = self.clock.monotonic();
         self.replication.leases.borrow_mut().handle_link(now, peer);
@@ -272,6 +279,7 @@ impl Shard {
         leases.borrow_mut().handle_link_lost(peer, was_closed);
         self.drop_received(peer);
         self.replication.linked.borrow_mut().remove(&peer);
+        self.ranges.forget(peer);
         self.replication
             .outgoing
             .borrow_mut()

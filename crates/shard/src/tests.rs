@@ -3,6 +3,7 @@
 
 mod epochs;
 mod examinations;
+mod lending;
 mod recompression;
 mod replicas;
 mod sharing;
@@ -98,6 +99,7 @@ fn starting_shard(disk: &SimulatedDisk) -> Rc<Shard> {
         flush_on_core: false,
         memory_unflushed_bytes_max: MEMORY_UNFLUSHED_BYTES_MAX,
         batch_limits: Limits::default(),
+        disk_reserve_bytes: 0,
     };
     let threads = ShardThreads::start(&Threads, 0).expect("the system has threads");
     let shard = Shard::new(

@@ -24,6 +24,8 @@ pub enum Chore {
     Deletion,
     /// Records that have outlived their retention are given up.
     Retention,
+    /// Damaged segments are written anew.
+    Repair,
     /// Changes of consumer groups are journaled.
     GroupChanges,
 }
@@ -43,6 +45,7 @@ impl Chore {
             Chore::Removal => "removing files",
             Chore::Deletion => "giving up the files of deleted partitions",
             Chore::Retention => "retention",
+            Chore::Repair => "writing a damaged segment anew",
             Chore::GroupChanges => "journaling changes of consumer groups",
         }
     }

@@ -15,7 +15,9 @@ mod verdict;
 mod writing;
 
 pub use key_map::KEY_BYTES;
+pub(crate) use output::{Output, Unwritten, remove_leftovers};
 pub(crate) use pass::{Means, Pass, Reach};
+pub(crate) use source::Place;
 pub use step::{CompactionJob, StepResult};
 pub(crate) use step::{CompactionStep, Rewritten};
 pub(crate) use verdict::tombstones_end;

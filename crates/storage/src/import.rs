@@ -70,9 +70,6 @@ impl SegmentOffer {
         if bytes == 0 || bytes > SEGMENT_BYTES_MAX || !bytes.is_multiple_of(BLOCK_BYTES as u64) {
             return Err("no file of a segment has this size");
         }
-        if self.generation > 0 && !self.sparse {
-            return Err("it was compacted and is said to miss no offsets");
-        }
         Ok(Segment {
             first,
             next,

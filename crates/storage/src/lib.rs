@@ -10,6 +10,7 @@ mod checkpoint;
 mod checksum;
 mod clock_file;
 mod compaction;
+mod damage;
 mod encoding;
 mod fault;
 mod import;
@@ -18,6 +19,8 @@ mod journal;
 mod node_file;
 mod partition;
 mod peers_file;
+mod repair;
+mod scrub;
 mod segment;
 mod slab;
 mod store;
@@ -29,6 +32,7 @@ pub use check::{CheckProgress, CheckReport, check, stray_directories};
 pub use checksum::{DirectoryId, JournalIdentity};
 pub use clock_file::{read_last_ran, write_last_ran};
 pub use compaction::{CompactionPolicy, KEY_BYTES, StepResult};
+pub use damage::{Damage, Mark};
 pub use fault::{Doing, Fault};
 pub use import::{Import, ImportError, ImportedFile, SegmentOffer};
 pub use inspect::{
@@ -41,11 +45,13 @@ pub use node_file::{
 };
 pub use partition::SegmentRolling;
 pub use peers_file::{read_peers, write_peers};
+pub use repair::{Repair, RepairStep, Rewrite};
+pub use scrub::{Scrub, Scrubbed};
 pub use store::{
     AgeLimit, Append, CheckpointJob, Compacted, CompactionJob, CompactionNeed, CompactionOrder, LayoutJob,
-    Located, REMOVAL_PAUSE, RETRY_AFTER, Read, ReadError, ReadJob, ReadOutcome, Recovered,
-    RecoveredPartition, RemovalJob, Removed, SealedSegment, SegmentRead, StepFailed, Store, StoreConfig,
-    StoreStatus,
+    Located, NotNow, REMOVAL_PAUSE, RETRY_AFTER, Read, ReadError, ReadJob, ReadOutcome, Recovered,
+    RecoveredPartition, RemovalJob, Removed, RepairEnd, SealedSegment, SegmentRead, StepFailed, Store,
+    StoreConfig, StoreStatus,
 };
 pub use trouble::Trouble;
 pub use witness::Witness;

@@ -242,7 +242,7 @@ mod tests {
     #[test]
     fn a_member_is_admitted_with_the_newest_common_version() {
         let admitted = Admitted {
-            version: 1,
+            version: WIRE_VERSIONS.highest,
             peer: hello(),
         };
         assert_eq!(admit(&own(), Some(&known()), &hello()), Ok(admitted));
@@ -283,7 +283,7 @@ mod tests {
     fn versions_without_a_common_one_are_refused() {
         let newer = Hello {
             versions: Versions {
-                lowest: 2,
+                lowest: 3,
                 highest: 4,
             },
             ..hello()
@@ -293,7 +293,7 @@ mod tests {
             Some(&known()),
             &newer,
             Reason::Versions,
-            "node 2 speaks versions 2 to 4 of the messages between nodes, and node 1 speaks 1 to 1: upgrade node 1",
+            "node 2 speaks versions 3 to 4 of the messages between nodes, and node 1 speaks 1 to 2: upgrade node 1",
         );
         let own = Own {
             versions: newer.versions,
@@ -304,7 +304,7 @@ mod tests {
             Some(&known()),
             &hello(),
             Reason::Versions,
-            "node 2 speaks versions 1 to 1 of the messages between nodes, and node 1 speaks 2 to 4: upgrade node 2",
+            "node 2 speaks versions 1 to 2 of the messages between nodes, and node 1 speaks 3 to 4: upgrade node 2",
         );
     }
 

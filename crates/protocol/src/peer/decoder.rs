@@ -7,6 +7,7 @@ use bytes::BytesMut;
 use thiserror::Error;
 
 use super::header::{HEADER_BYTES, Header, Kind};
+use super::hello::WIRE_VERSIONS;
 use super::message::Message;
 use crate::encoding::DecodeError;
 
@@ -47,6 +48,14 @@ pub enum MessageError {
         kind: Kind,
         /// The progress of the connection.
         phase: Phase,
+    },
+    /// The message is of a later version than both sides have agreed on.
+    #[error("a {} may not come on a connection of version {version}: it is of version {}", .kind.name(), .kind.since())]
+    Newer {
+        /// The kind of the message.
+        kind: Kind,
+        /// The version of the connection.
+        version: u16,
     },
     /// The checksum of a body does not hold.
     #[error("the body of a {} does not match its checksum: it was damaged on its way", .kind.name())]
@@ -99,7 +108,9 @@ impl Phase {
             | Kind::Peers
             | Kind::Durable
             | Kind::Witnessed
-            | Kind::Beat => self == Phase::Admitted,
+            | Kind::Beat
+            | Kind::RangeWish
+            | Kind::RangeAnswer => self == Phase::Admitted,
         }
     }
 }
@@ -108,6 +119,7 @@ impl Phase {
 #[derive(Debug, Clone)]
 pub struct Decoder {
     phase: Phase,
+    version: u16,
     body_bytes_max: usize,
     wanted_bytes: usize,
     broken: Option<MessageError>,
@@ -120,23 +132,25 @@ impl Decoder {
     pub fn new(body_bytes_max: usize) -> Decoder {
         Decoder {
             phase: Phase::AwaitsHello,
+            version: WIRE_VERSIONS.lowest,
             body_bytes_max,
             wanted_bytes: HEADER_BYTES,
             broken: None,
         }
     }
 
-    /// Takes from now on what an admitted peer may send.
+    /// Takes from now on what an admitted peer may send in this version of the messages.
     ///
     /// # Panics
     /// No hello has come.
-    pub fn handle_admitted(&mut self) {
+    pub fn handle_admitted(&mut self, version: u16) {
         assert_eq!(
             self.phase,
             Phase::AwaitsAdmission,
             "a peer is admitted by its hello, once"
         );
         self.phase = Phase::Admitted;
+        self.version = version;
     }
 
     /// Takes the first message out of what has arrived; `None` while it is not whole. Pass what is left again, with what came behind
@@ -190,10 +204,13 @@ impl Decoder {
         if !phase.takes(kind) {
             return Err(MessageError::OutOfPlace { kind, phase });
         }
+        let version = self.version;
+        if kind.since() > version {
+            return Err(MessageError::Newer { kind, version });
+        }
         let body_bytes_max = match (phase, kind) {
-            (Phase::Admitted, kind) if kind != Kind::Heartbeat && kind != Kind::Refused => {
-                self.body_bytes_max
-            }
+            (Phase::Admitted, Kind::Heartbeat | Kind::Refused | Kind::RangeWish) => GREETING_BYTES_MAX,
+            (Phase::Admitted, _) => self.body_bytes_max,
             _ => GREETING_BYTES_MAX,
         };
         if body_bytes > body_bytes_max {

@@ -49,11 +49,15 @@ pub enum Kind {
     Witnessed,
     /// A sign of life between shards.
     Beat,
+    /// Committed batches are wanted in the place of damaged ones.
+    RangeWish,
+    /// The answer to that.
+    RangeAnswer,
 }
 
 impl Kind {
     /// All kinds, and their bytes.
-    pub const ALL: [(Kind, u8); 13] = [
+    pub const ALL: [(Kind, u8); 15] = [
         (Kind::Hello, 1),
         (Kind::Refused, 2),
         (Kind::Heartbeat, 3),
@@ -66,7 +70,9 @@ impl Kind {
         (Kind::Peers, 10),
         (Kind::Durable, 11),
         (Kind::Witnessed, 12),
-        (Kind::Beat, 13),
+        (Kind::RangeWish, 13),
+        (Kind::RangeAnswer, 14),
+        (Kind::Beat, 15),
     ];
 
     /// The kind's name, as errors have it.
@@ -86,6 +92,17 @@ impl Kind {
             Kind::Durable => "word of what is durable",
             Kind::Witnessed => "word of what was durable",
             Kind::Beat => "beat",
+            Kind::RangeWish => "wish for a range",
+            Kind::RangeAnswer => "range",
+        }
+    }
+
+    /// The first version of the messages that has the kind.
+    #[must_use]
+    pub fn since(self) -> u16 {
+        match self {
+            Kind::RangeWish | Kind::RangeAnswer => 2,
+            _ => 1,
         }
     }
 

@@ -25,7 +25,7 @@ pub struct Versions {
 /// The versions that this program speaks.
 pub const WIRE_VERSIONS: Versions = Versions {
     lowest: 1,
-    highest: 1,
+    highest: 2,
 };
 
 impl Versions {

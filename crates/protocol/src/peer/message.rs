@@ -1,6 +1,6 @@
 //! The messages as types, and their bytes.
 //!
-//! A body begins with what its kind has; integers are big-endian. The batches of an append are the end of its body and stay where
+//! A body begins with what its kind has; integers are big-endian. The batches of an append or a range are the end of its body and stay where
 //! they are, when they are sent and when they are received.
 
 use std::time::Duration;
@@ -11,6 +11,7 @@ use record::{Offset, PartitionId};
 use super::header::{HEADER_BYTES, Header, Kind};
 use super::hello::{Hello, Refused};
 use super::join::{Join, Joined};
+use super::range::{RangeAnswer, RangeWish};
 use super::replica::{
     read_flag, read_partition, read_prompt, read_sworn, write_partition, write_prompt, write_sworn,
 };
@@ -54,6 +55,10 @@ pub enum Message {
     Witnessed(Vec<u64>),
     /// A sign of life between shards, by which leaders know that they are listened to.
     Beat(Beat),
+    /// A wish for committed batches in the place of damaged ones.
+    RangeWish(RangeWish),
+    /// The answer to a wish.
+    RangeAnswer(RangeAnswer),
 }
 
 /// A sign of life.
@@ -78,7 +83,7 @@ pub enum ReplicaMessage {
 pub struct Encoded {
     /// The header, and the body up to the batches.
     pub head: Bytes,
-    /// The batches of an append, as they were handed in; else empty.
+    /// The batches of an append or of a range, as they were handed in; else empty.
     pub batches: Bytes,
 }
 
@@ -110,6 +115,8 @@ impl Message {
             Message::Durable(_) => Kind::Durable,
             Message::Witnessed(_) => Kind::Witnessed,
             Message::Beat(_) => Kind::Beat,
+            Message::RangeWish(_) => Kind::RangeWish,
+            Message::RangeAnswer(_) => Kind::RangeAnswer,
         }
     }
 
@@ -131,6 +138,7 @@ impl Message {
                 message: ReplicaMessage::Prompt(Prompt::Append { batches, .. }),
                 ..
             } => batches.clone(),
+            Message::RangeAnswer(answer) => answer.batches.clone(),
             _ => Bytes::new(),
         };
         Header::complete(&mut head, &batches, self.kind());
@@ -157,7 +165,12 @@ impl Message {
             Message::Group(bytes) | Message::Proposal(bytes) => bytes.len(),
             Message::Peers(peers) => peers.iter().map(|peer| 6 + peer.host.len()).sum(),
             Message::Durable(frames) | Message::Witnessed(frames) => 8 * frames.len(),
-            Message::Hello(_) | Message::Heartbeat(_) | Message::Joined(_) | Message::Beat(_) => 0,
+            Message::Hello(_)
+            | Message::Heartbeat(_)
+            | Message::Joined(_)
+            | Message::Beat(_)
+            | Message::RangeWish(_)
+            | Message::RangeAnswer(_) => 0,
         }
     }
 
@@ -192,6 +205,8 @@ impl Message {
                     write_time(writer, echo.held);
                 }
             }
+            Message::RangeWish(wish) => wish.write(writer),
+            Message::RangeAnswer(answer) => answer.write(writer),
         }
     }
 
@@ -224,6 +239,8 @@ impl Message {
             Kind::Durable => Message::Durable(read_frames(&mut reader)?),
             Kind::Witnessed => Message::Witnessed(read_frames(&mut reader)?),
             Kind::Beat => Message::Beat(read_beat(&mut reader)?),
+            Kind::RangeWish => Message::RangeWish(RangeWish::read(&mut reader)?),
+            Kind::RangeAnswer => Message::RangeAnswer(RangeAnswer::read(&mut reader, body)?),
         };
         reader.close()?;
         Ok(message)

@@ -39,7 +39,9 @@ fn decoder_for(kind: Kind) -> Decoder {
         | Kind::Peers
         | Kind::Durable
         | Kind::Witnessed
-        | Kind::Beat => admitted(BODY_BYTES_MAX),
+        | Kind::Beat
+        | Kind::RangeWish
+        | Kind::RangeAnswer => admitted(BODY_BYTES_MAX),
     }
 }
 
@@ -48,7 +50,7 @@ fn admitted(body_bytes_max: usize) -> Decoder {
     let mut decoder = Decoder::new(body_bytes_max);
     let greeting = decoder.next_message(&mut BytesMut::from(&bytes_of(&hello())[..]));
     assert_eq!(greeting, Ok(Some(hello())));
-    decoder.handle_admitted();
+    decoder.handle_admitted(WIRE_VERSIONS.highest);
     decoder
 }
 
@@ -57,9 +59,15 @@ fn read(kind: Kind, bytes: &[u8]) -> Result<Option<Message>, MessageError> {
     decoder_for(kind).next_message(&mut BytesMut::from(bytes))
 }
 
+/// The versions that the first nodes spoke: their greetings have stayed as they were.
+const FIRST_VERSIONS: Versions = Versions {
+    lowest: 1,
+    highest: 1,
+};
+
 fn hello() -> Message {
     Message::Hello(Hello {
-        versions: WIRE_VERSIONS,
+        versions: FIRST_VERSIONS,
         cluster: ClusterId([0xc1; 16]),
         node: NodeId(3),
         directory: DirectoryId([0xd3; 16]),
@@ -71,12 +79,24 @@ fn hello() -> Message {
     })
 }
 
-fn to_replica(message: ReplicaMessage) -> Message {
-    let partition = PartitionId {
+fn partition() -> PartitionId {
+    PartitionId {
         topic: TopicId([0x77; 16]),
         index: 5,
-    };
+    }
+}
+
+fn to_replica(message: ReplicaMessage) -> Message {
+    let partition = partition();
     Message::Replica { partition, message }
+}
+
+fn range(batches: Bytes) -> Message {
+    Message::RangeAnswer(RangeAnswer {
+        partition: partition(),
+        number: 9,
+        batches,
+    })
 }
 
 fn prompt(prompt: Prompt<Bytes>) -> Message {
@@ -254,6 +274,17 @@ fn one_of_each() -> Vec<(&'static str, Message)> {
                 }),
             }),
         ),
+        (
+            "range-wish",
+            Message::RangeWish(RangeWish {
+                partition: partition(),
+                number: 9,
+                first: at,
+                next: Offset(at.0 + 0x100),
+                bytes_max: 0x10_0000,
+            }),
+        ),
+        ("range", range([batch(6, 40, 2), batch(7, 42, 1)].concat().into())),
     ]
 }
 
@@ -263,7 +294,7 @@ fn join(wanted: Option<NodeId>, has_peer: bool) -> Message {
         port: 7000,
     };
     Message::Join(Join {
-        versions: WIRE_VERSIONS,
+        versions: FIRST_VERSIONS,
         wanted,
         home: Home {
             directory: DirectoryId([0xd4; 16]),

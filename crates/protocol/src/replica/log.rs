@@ -224,6 +224,10 @@ impl Log {
         self.writers.end_of(epoch, self.next_offset)
     }
 
+    pub(super) fn writer_at(&self, offset: Offset) -> Option<Epoch> {
+        self.writers.at(offset).filter(|_| offset < self.next_offset)
+    }
+
     pub(super) fn last_writer(&self) -> Epoch {
         self.writers.latest().unwrap_or(NO_EPOCH)
     }

@@ -304,6 +304,18 @@ pub(super) static KEYS: &[Key] = &[
         "Bytes a second that the compaction of one core reads and writes at most.",
     ),
     number(
+        "scrub.rate",
+        |c| Slot::DiskBytes(&mut c.scrub.rate),
+        (0, TIB),
+        "Bytes of segments that each journal reads in a second in search of damage, at most; what is damaged is written anew if another replica has it. 0 reads none.",
+    ),
+    number(
+        "scrub.rest",
+        |c| Slot::Time(&mut c.scrub.rest),
+        (10, 365 * DAY),
+        "Time from the end of a search for damage to the next one.",
+    ),
+    number(
         "producers.expiration",
         |c| Slot::Time(&mut c.producers.expiration),
         (SECOND, 365 * DAY),

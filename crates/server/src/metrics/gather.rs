@@ -259,6 +259,12 @@ async fn journal_figures(shard: &Shard) -> JournalFigures {
         epochs_opened: counters.epochs_opened.get(),
         epochs_ended: counters.epochs_ended.get(),
         shipped_bytes: counters.shipped_bytes.get(),
+        scrubbed_bytes: counters.scrub.bytes.get(),
+        scrub_passes: counters.scrub.passes.get(),
+        damages: counters.repair.damages.get(),
+        lent_reads: counters.repair.lent_reads.get(),
+        repairs: counters.repair.repairs.get(),
+        failed_repairs: counters.repair.failures.get(),
         deferred_bytes: shard.deferred_bytes(),
     }
 }

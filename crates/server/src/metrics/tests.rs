@@ -93,6 +93,12 @@ fn journal(index: usize) -> JournalFigures {
         epochs_opened: 46,
         epochs_ended: 47,
         shipped_bytes: 48,
+        scrubbed_bytes: 49,
+        scrub_passes: 50,
+        damages: 51,
+        lent_reads: 52,
+        repairs: 53,
+        failed_repairs: 54,
         deferred_bytes: 49,
     }
 }

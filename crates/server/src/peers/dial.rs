@@ -274,8 +274,8 @@ async fn greet(core: &Rc<Core>, addresses: &[SocketAddr], purpose: Purpose) -> R
         Message::Refused(refused) => return Err(Ended::Refused(refused)),
         _ => return Err(Ended::OutOfPlace),
     };
-    let peer = match admit(&own, core.known(&hello).as_ref(), &hello) {
-        Ok(Admitted { peer, .. }) => peer,
+    let Admitted { peer, version } = match admit(&own, core.known(&hello).as_ref(), &hello) {
+        Ok(admitted) => admitted,
         Err(refused) => {
             // It may be a copy of a directory, which should learn of it.
             let told = Message::Refused(refused.clone());
@@ -283,12 +283,13 @@ async fn greet(core: &Rc<Core>, addresses: &[SocketAddr], purpose: Purpose) -> R
             return Err(Ended::NotAdmitted(refused));
         }
     };
-    decoder.handle_admitted();
+    decoder.handle_admitted(version);
     Ok(Conversation {
         stream: Stream::join(input, output),
         decoder,
         received,
         peer,
+        version,
         purpose,
         is_by_rule: peer.node < core.facts.node,
     })

@@ -74,6 +74,8 @@ pub(super) struct Conversation {
     /// What has arrived and was not read.
     pub(super) received: BytesMut,
     pub(super) peer: Hello,
+    /// Of the messages.
+    pub(super) version: u16,
     pub(super) purpose: Purpose,
     /// The node with the higher id has dialed.
     pub(super) is_by_rule: bool,
@@ -87,6 +89,7 @@ impl Conversation {
             decoder: self.decoder,
             received: self.received,
             peer: self.peer,
+            version: self.version,
             purpose: self.purpose,
             is_by_rule: self.is_by_rule,
         })
@@ -99,6 +102,7 @@ pub(super) struct Moved {
     decoder: Decoder,
     received: BytesMut,
     peer: Hello,
+    version: u16,
     purpose: Purpose,
     is_by_rule: bool,
 }
@@ -111,6 +115,7 @@ impl Moved {
             decoder: self.decoder,
             received: self.received,
             peer: self.peer,
+            version: self.version,
             purpose: self.purpose,
             is_by_rule: self.is_by_rule,
         })
@@ -124,11 +129,12 @@ pub(super) async fn converse(core: &Rc<Core>, conversation: Conversation) -> End
         decoder,
         received,
         peer,
+        version,
         purpose,
         is_by_rule,
     } = conversation;
     let node = peer.node;
-    let Some((link, to_write)) = core.peers.take(purpose, &peer, is_by_rule) else {
+    let Some((link, to_write)) = core.peers.take(purpose, (&peer, version), is_by_rule) else {
         return Ended::Replaced;
     };
     let (input, output) = stream.split();
@@ -234,6 +240,14 @@ impl Reader<'_> {
                 if shard.deferred_bytes() > DEFERRED_BYTES_MAX {
                     return Err(Ended::Crowded);
                 }
+            }
+            (Message::RangeWish(wish), Purpose::Shard(shard)) => {
+                let shard = self.core.shard(shard.into());
+                shard.handle_range_wish(self.peer.node, wish);
+            }
+            (Message::RangeAnswer(answer), Purpose::Shard(shard)) => {
+                let shard = self.core.shard(shard.into());
+                shard.handle_range_answer(self.peer.node, answer);
             }
             _ => return Err(Ended::OutOfPlace),
         }

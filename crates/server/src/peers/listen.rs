@@ -110,12 +110,13 @@ async fn greet(core: &Rc<Core>, stream: Stream) -> Result<Option<Conversation>, 
             Ok((admitted, purpose)) => {
                 let own = core.own().hello(purpose.pair());
                 write_in_time(&mut output, &Message::Hello(own)).await?;
-                decoder.handle_admitted();
+                decoder.handle_admitted(admitted.version);
                 return Ok(Some(Conversation {
                     stream: Stream::join(input, output),
                     decoder,
                     received,
                     peer: admitted.peer,
+                    version: admitted.version,
                     purpose,
                     is_by_rule: admitted.peer.node > core.facts.node,
                 }));

@@ -13,7 +13,7 @@ use protocol::leader::NodeId;
 use protocol::metadata::{ApplyError, Metadata, PlanError, Plans};
 use protocol::peer::{Message, ReplicaMessage};
 use record::PartitionId;
-use shard::{Letter, Report, Shard};
+use shard::{Letter, RangeLetter, Report, Shard};
 use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 
@@ -187,6 +187,19 @@ pub(super) fn post_letters(core: &Core, shard: &Shard) {
     for (to, letter) in shard.take_letters() {
         let (message, room) = to_message(letter);
         core.peers.send_with(purpose, to, &message, room);
+    }
+    for (to, letter) in shard.take_range_letters() {
+        match letter {
+            RangeLetter::Wish(wish) => {
+                if !core.peers.send(purpose, to, &Message::RangeWish(wish)) {
+                    shard.handle_range_unsent(wish.number);
+                }
+            }
+            RangeLetter::Answer(answer, room) => {
+                core.peers
+                    .send_with(purpose, to, &Message::RangeAnswer(answer), room);
+            }
+        }
     }
 }
 

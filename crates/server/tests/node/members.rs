@@ -1,5 +1,6 @@
 //! Several nodes: others join the first, agree with it on the metadata and hold their part of the partitions.
 
+mod damage;
 mod directories;
 mod figures;
 mod groups;

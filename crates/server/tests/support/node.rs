@@ -125,6 +125,18 @@ impl TestNode {
         TestNode::of(node, self.directory)
     }
 
+    /// The same with some keys set, and something done to the directory in between.
+    pub(crate) fn kill_and_restart_with(
+        mut self,
+        sets: &[(&str, &str)],
+        meanwhile: impl FnOnce(&Path),
+    ) -> TestNode {
+        drop(self.node.take());
+        meanwhile(self.directory.path());
+        let node = Node::start(config(self.directory.path(), sets), "0.0.0").expect("the node starts again");
+        TestNode::of(node, self.directory)
+    }
+
     /// Drains the node.
     pub(crate) fn stop(&mut self) {
         let drained = self.node.take().expect("it runs").drain(PATIENCE);

@@ -114,6 +114,7 @@ fn shard() -> Rc<Shard> {
         flush_on_core: false,
         memory_unflushed_bytes_max: usize::MAX,
         batch_limits: Limits::default(),
+        disk_reserve_bytes: 0,
     };
     let threads = ShardThreads::start(&Threads, 0).expect("the system has threads");
     let shard = Shard::new(

@@ -309,6 +309,7 @@ impl Cluster {
             flush_on_core: false,
             memory_unflushed_bytes_max: 8_000,
             batch_limits: Limits::default(),
+            disk_reserve_bytes: 0,
         };
         let start = async {
             let threads = ShardThreads::start(&jobs, 0).expect("jobs need none");
@@ -674,7 +675,7 @@ impl Link {
         };
         let hello = peer::Message::Hello(own.hello(ShardPair { from: 0, to: 0 }));
         assert_eq!(link.message(&hello.encode()), hello);
-        link.decoder.handle_admitted();
+        link.decoder.handle_admitted(WIRE_VERSIONS.highest);
         link
     }
 

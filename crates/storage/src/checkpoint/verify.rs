@@ -187,12 +187,7 @@ impl PartitionCheckpoint {
             let laid_out_only = segment.sealed && segment.adopted.is_none();
             if segment.generation > 0 && !laid_out_only {
                 return Err(format!(
-                    "the segment of offset {first} was compacted, but is open or a journal file"
-                ));
-            }
-            if segment.generation > 0 && !segment.sparse {
-                return Err(format!(
-                    "the segment of offset {first} was compacted, but is said to miss no offsets"
+                    "the segment of offset {first} was written anew, but is open or a journal file"
                 ));
             }
             if !segment.sealed && index + 1 < self.segments.len() {

@@ -1,4 +1,4 @@
-//! Writes the segment that takes the place of others: runs of a bounded size, each synced, the last one sealing it.
+//! Writes the segment that takes the place of others, for compaction and for repair: runs of a bounded size, each synced, the last one sealing it.
 //!
 //! Nothing counts of it until a checkpoint names it; before that its name is durable and every run synced. A run is written only
 //! if the disk keeps its reserve beside it. Blocks.
@@ -16,7 +16,7 @@ const RUN_BYTES: usize = 1 << 20;
 const MARGIN_BYTES: u64 = 32 * RUN_BYTES as u64;
 
 /// Why a segment is not written on.
-pub(super) enum Unwritten {
+pub(crate) enum Unwritten {
     /// With a run of so many bytes more the disk would not keep its reserve.
     NoRoom {
         bytes: u64,
@@ -30,7 +30,7 @@ impl From<Fault> for Unwritten {
     }
 }
 
-pub(super) struct Output {
+pub(crate) struct Output {
     place: Place,
     /// Free bytes that the disk must keep.
     disk_reserve_bytes: u64,
@@ -42,8 +42,8 @@ pub(super) struct Output {
 }
 
 impl Output {
-    /// Begins the file of `segment`, of which only its name, its end and its age count.
-    pub(super) fn create(place: &Place, disk_reserve_bytes: u64, segment: Segment) -> Result<Output, Fault> {
+    /// Begins the file of `segment`, of which only its name, its end, its age and whether offsets may be missing count.
+    pub(crate) fn create(place: &Place, disk_reserve_bytes: u64, segment: Segment) -> Result<Output, Fault> {
         let relative = path(&place.partition, segment.name());
         let name = place.disk.root().join(&relative).display().to_string();
         let file = place
@@ -63,7 +63,6 @@ impl Output {
             segment: Segment {
                 end: 0,
                 max_timestamp_ms: i64::MIN,
-                sparse: true,
                 sealed: true,
                 aborted: 0,
                 adopted: None,
@@ -76,7 +75,7 @@ impl Output {
     }
 
     /// Adds one batch behind those before it. Takes a copy: a slice would keep all that was read with it in memory.
-    pub(super) fn push(&mut self, header: &BatchHeader, bytes: Vec<u8>) -> Result<(), Unwritten> {
+    pub(crate) fn push(&mut self, header: &BatchHeader, bytes: Vec<u8>) -> Result<(), Unwritten> {
         if self.gathered_bytes >= RUN_BYTES {
             self.write(false)?;
         }
@@ -94,7 +93,7 @@ impl Output {
     ///
     /// # Errors
     /// The disk's, or that it has no room; or damage, if the batches do not end where the segments did that they come from.
-    pub(super) fn finish(&mut self) -> Result<Segment, Unwritten> {
+    pub(crate) fn finish(&mut self) -> Result<Segment, Unwritten> {
         let reached = self
             .gathered
             .last()
@@ -149,13 +148,23 @@ impl Output {
         }
     }
 
+    /// The fault of batches that were to be written.
+    pub(crate) fn damaged(&self, what: String) -> Fault {
+        self.file.damaged(self.segment.end, what)
+    }
+
+    /// Takes note that offsets are missing.
+    pub(crate) fn note_gap(&mut self) {
+        self.segment.sparse = true;
+    }
+
     /// Bytes written so far.
-    pub(super) fn written(&self) -> u64 {
+    pub(crate) fn written(&self) -> u64 {
         self.segment.end
     }
 
     /// Takes the file away again: nothing names it.
-    pub(super) fn abandon(self) {
+    pub(crate) fn abandon(self) {
         let path = path(&self.place.partition, self.segment.name());
         if let Err(error) = self.place.disk.remove(&path) {
             tracing::warn!(%error, file = self.file.path, "an unfinished compacted segment is left; the next pass removes it");
@@ -165,7 +174,7 @@ impl Output {
 
 /// Removes what passes before this one left unfinished: compacted segments that are not `known`. Only one pass at a time
 /// writes such files, and this one has not begun to.
-pub(super) fn remove_leftovers(place: &Place, known: &[SegmentName]) -> Result<(), Fault> {
+pub(crate) fn remove_leftovers(place: &Place, known: &[SegmentName]) -> Result<(), Fault> {
     let directory = directory(&place.partition);
     let at = |failed: Failed| failed.at(place.disk.root().join(&directory).display().to_string());
     let names = place.disk.list(&directory);

@@ -18,10 +18,10 @@ const READ_BYTES: usize = 64 << 10;
 
 /// Where the segments are.
 #[derive(Clone)]
-pub(super) struct Place {
-    pub(super) disk: Arc<dyn Disk>,
-    pub(super) journal: JournalIdentity,
-    pub(super) partition: PartitionId,
+pub(crate) struct Place {
+    pub(crate) disk: Arc<dyn Disk>,
+    pub(crate) journal: JournalIdentity,
+    pub(crate) partition: PartitionId,
 }
 
 pub(super) struct Source {

@@ -34,6 +34,7 @@ impl Writing {
         let segment = Segment {
             generation,
             next: last.next,
+            sparse: true,
             ..first
         };
         Ok(Writing {

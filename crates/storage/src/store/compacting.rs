@@ -98,6 +98,12 @@ impl Compaction {
         std::mem::take(&mut self.is_owed)
     }
 
+    /// Says whether a pass over this partition is under way.
+    pub(super) fn is_under_way(&self, id: PartitionId) -> bool {
+        let under_way = self.under_way.as_ref();
+        under_way.is_some_and(|under_way| under_way.partition == id)
+    }
+
     /// Takes note that a checkpoint is owed, if it is.
     pub(super) fn note_owed(&mut self, is_owed: bool) {
         self.is_owed |= is_owed;
@@ -163,7 +169,9 @@ impl Store {
         let Some(log) = self.partitions.get(&id) else {
             return false;
         };
-        if self.compaction.under_way.is_some() || self.journal.dead().is_some() {
+        // The two would give their files the same name.
+        let is_repaired = self.repairing == Some(id);
+        if self.compaction.under_way.is_some() || is_repaired || self.journal.dead().is_some() {
             return false;
         }
         let (known, cleaned) = (self.files_of(log), log.cleaned.clone());
@@ -327,7 +335,7 @@ impl Store {
 
     /// Puts a compacted segment in the place of those that it was made of, if these are still there. Returns how many bytes
     /// less it takes.
-    fn put_in_place(&mut self, id: PartitionId, rewritten: &Rewritten) -> Option<u64> {
+    pub(super) fn put_in_place(&mut self, id: PartitionId, rewritten: &Rewritten) -> Option<u64> {
         let Rewritten { old, new, .. } = rewritten;
         let log = self.partitions.get_mut(&id)?;
         let place = log.segments.iter().position(|segment| segment.name() == old[0]);
@@ -386,7 +394,7 @@ impl Store {
     }
 
     /// The names that files of a partition may have: of its segments, and of what is still to be removed.
-    fn files_of(&self, log: &PartitionLog) -> Vec<SegmentName> {
+    pub(super) fn files_of(&self, log: &PartitionLog) -> Vec<SegmentName> {
         let removals = self.removals.iter().chain(self.compaction.superseded());
         let removed = removals.filter(|removal| removal.partition == log.id);
         let removed = removed.filter_map(|removal| removal.segment);

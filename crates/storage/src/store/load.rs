@@ -9,10 +9,11 @@ use super::pieces::choose_chunks;
 use super::read::Wanted;
 use super::returning::Lease;
 use crate::checksum::JournalIdentity;
+use crate::damage::{Damage, Lost};
 use crate::fault::Fault;
 use crate::journal::{FrameBatches, RereadError};
 use crate::segment::{
-    Piece, Segment, SegmentFile, SegmentName, Table, open_segment, pieces_of, read_piece, read_table,
+    Chunk, Piece, Segment, SegmentFile, SegmentName, Table, open_segment, pieces_of, read_piece, read_table,
 };
 
 /// A read that needs the disk.
@@ -66,6 +67,8 @@ pub(super) enum Loaded {
 
 pub(super) enum Failed {
     Fault(Fault),
+    /// A part of a segment is damaged.
+    Damaged(Box<Damage>),
     /// A journal file was reused while the job ran, and what it held is in a segment now; or it is damaged, or the disk failed.
     Reread(RereadError),
 }
@@ -97,7 +100,7 @@ impl ReadJob {
                 stopped_short,
             } => (None, read_frames(frames, identity, *stopped_short)),
             Source::Segment(source) => {
-                let loaded = source.load(&self.wanted).map_err(Failed::Fault);
+                let loaded = source.load(&self.wanted);
                 (Some(source.segment.name()), loaded)
             }
         };
@@ -122,7 +125,43 @@ fn read_frames(
 }
 
 impl SegmentSource {
-    fn load(&self, wanted: &Wanted) -> Result<Loaded, Fault> {
+    /// Reads what is wanted, up to the first damage that lies behind some of it.
+    fn load(&self, wanted: &Wanted) -> Result<Loaded, Failed> {
+        let (file, table) = self
+            .open(wanted)
+            .map_err(|fault| self.failed(wanted, None, fault))?;
+        let chosen = choose_chunks(&table, wanted, self.whole_pieces);
+        let mut pieces = Vec::new();
+        for chunks in pieces_of(chosen) {
+            let failed = match read_piece(&file, chunks) {
+                Ok(piece) => {
+                    pieces.push(piece);
+                    continue;
+                }
+                Err(fault) => fault,
+            };
+            let (sound, damaged) = self.load_up_to_damage(&file, chunks);
+            let is_sound = sound.is_some();
+            pieces.extend(sound);
+            match damaged {
+                Some((chunk, fault)) if pieces.is_empty() => {
+                    return Err(self.failed(wanted, Some(chunk), fault));
+                }
+                Some(_) => break,
+                // The second time it could be read.
+                None if is_sound => {}
+                None => return Err(Failed::Fault(failed)),
+            }
+        }
+        Ok(Loaded::Segment {
+            segment: self.segment.name(),
+            file,
+            table,
+            pieces,
+        })
+    }
+
+    fn open(&self, wanted: &Wanted) -> Result<(SegmentFile, Table), Fault> {
         let file = match &self.file {
             Some(file) => file.clone(),
             None => open_segment(&self.disk, &self.journal, &wanted.partition, &self.segment)?,
@@ -131,15 +170,35 @@ impl SegmentSource {
             Some(table) => table.clone(),
             None => Arc::new(read_table(&file, &self.segment)?),
         };
-        let chosen = choose_chunks(&table, wanted, self.whole_pieces);
-        let pieces = pieces_of(chosen)
-            .map(|chunks| read_piece(&file, chunks))
-            .collect::<Result<_, _>>()?;
-        Ok(Loaded::Segment {
-            segment: self.segment.name(),
-            file,
-            table,
-            pieces,
-        })
+        Ok((file, table))
+    }
+
+    /// The chunks of a piece before the first damaged one, if there are any; and that one.
+    fn load_up_to_damage(
+        &self,
+        file: &SegmentFile,
+        chunks: &[Chunk],
+    ) -> (Option<Piece>, Option<(Chunk, Fault)>) {
+        let failed = |(at, chunk): (usize, &Chunk)| {
+            let fault = read_piece(file, std::slice::from_ref(chunk)).err()?;
+            Some((at, *chunk, fault))
+        };
+        let damaged = chunks.iter().enumerate().find_map(failed);
+        let sound = &chunks[..damaged.as_ref().map_or(chunks.len(), |(at, ..)| *at)];
+        let piece = (!sound.is_empty()).then(|| read_piece(file, sound).ok());
+        (piece.flatten(), damaged.map(|(_, chunk, fault)| (chunk, fault)))
+    }
+
+    fn failed(&self, wanted: &Wanted, chunk: Option<Chunk>, fault: Fault) -> Failed {
+        let lost = Lost {
+            partition: wanted.partition,
+            segment: self.segment,
+            identity: self.segment.identity(self.journal.cluster, wanted.partition),
+            chunk,
+        };
+        match Damage::of(lost, fault) {
+            Ok(damage) => Failed::Damaged(Box::new(damage)),
+            Err(fault) => Failed::Fault(fault),
+        }
     }
 }

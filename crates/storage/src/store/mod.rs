@@ -17,6 +17,7 @@ mod pieces;
 mod read;
 mod read_ahead;
 mod removal;
+mod repairing;
 mod resident;
 mod returning;
 
@@ -39,6 +40,7 @@ pub use open::{Recovered, RecoveredPartition};
 pub(crate) use open::{Replay, recover};
 pub use read::{Located, Read, ReadError, ReadJob, ReadOutcome};
 pub use removal::{AgeLimit, REMOVAL_PAUSE, RemovalJob, Removed};
+pub use repairing::{NotNow, RepairEnd};
 
 use crate::batch_bytes::BatchBytes;
 use crate::checksum::JournalIdentity;
@@ -142,6 +144,8 @@ pub struct Store {
     returning: Returning,
     imports: Imports,
     compaction: Compaction,
+    /// The partition of which a damaged segment is being written anew.
+    repairing: Option<PartitionId>,
     witnesses: Witnesses,
     short_of_space: bool,
     caches: Caches,

@@ -196,6 +196,7 @@ impl Store {
             returning: Returning::default(),
             imports: Imports::default(),
             compaction: Compaction::default(),
+            repairing: None,
             witnesses: replay.witnesses,
             short_of_space: false,
             caches,

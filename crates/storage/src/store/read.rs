@@ -12,6 +12,7 @@ use super::layout::does_not_match;
 use super::load::{Failed, Loaded, SegmentSource, Source};
 use super::pieces::{Cut, covers, piece_key};
 use super::resident::Resident;
+use crate::damage::Damage;
 use crate::fault::{Doing, Fault};
 use crate::journal::{FrameBatches, MissingFrame, RereadError, SPAN_BYTES_MAX};
 use crate::partition::PartitionLog;
@@ -38,6 +39,9 @@ pub enum ReadError {
     /// The bytes are damaged or unreadable; they are not served.
     #[error(transparent)]
     Fault(#[from] Fault),
+    /// The same, of a part of a segment: another replica may have it.
+    #[error("{}", .0.fault())]
+    Damaged(Box<Damage>),
 }
 
 /// The outcome of a read: whole batches in order, possibly none, or a job that will have them.
@@ -288,15 +292,22 @@ impl Store {
                 self.keep_loaded((wanted.partition, segment), file, table, pieces);
                 Ok(found.unwrap_or(Read::Ready(Vec::new())))
             }
-            Err(Failed::Fault(_)) if self.was_given_up(&wanted) && wanted.bytes_max == 0 => {
+            Err(Failed::Fault(_) | Failed::Damaged(_))
+                if self.was_given_up(&wanted) && wanted.bytes_max == 0 =>
+            {
                 Ok(Read::Ready(Vec::new()))
             }
             // Trimmed or deleted while the job ran: that the file is gone is no damage.
-            Err(Failed::Fault(_)) if self.was_given_up(&wanted) => self.read_again(&wanted),
+            Err(Failed::Fault(_) | Failed::Damaged(_)) if self.was_given_up(&wanted) => {
+                self.read_again(&wanted)
+            }
             // Compacted while the job ran: the records are in another segment. An index is asked for again by who wants it.
-            Err(Failed::Fault(_)) if gone && wanted.bytes_max == 0 => Ok(Read::Ready(Vec::new())),
-            Err(Failed::Fault(_)) if gone => self.read_again(&wanted),
+            Err(Failed::Fault(_) | Failed::Damaged(_)) if gone && wanted.bytes_max == 0 => {
+                Ok(Read::Ready(Vec::new()))
+            }
+            Err(Failed::Fault(_) | Failed::Damaged(_)) if gone => self.read_again(&wanted),
             Err(Failed::Fault(fault)) => Err(fault.into()),
+            Err(Failed::Damaged(damage)) => Err(ReadError::Damaged(damage)),
             Err(Failed::Reread(RereadError::NotThere(missing))) => self.read_moved(wanted, missing),
             Err(Failed::Reread(RereadError::Disk { file, error })) => {
                 let fault = Doing::Reading.failed(error).at(self.journal_file(file));

@@ -26,6 +26,7 @@ mod read_ahead;
 mod reads;
 mod recovery;
 mod removals;
+mod repairing;
 mod returning;
 pub(crate) mod rig;
 mod tombstones;

@@ -27,6 +27,16 @@ fn any_metadata_message() -> impl Strategy<Value = Message> {
             node: NodeId(node),
         })),
         bytes().prop_map(Message::Group),
+        bytes().prop_map(range),
+        (0..i64::MAX, any::<u64>(), 1..=u32::MAX).prop_map(|(first, number, bytes_max)| Message::RangeWish(
+            RangeWish {
+                partition: partition(),
+                number,
+                first: Offset(first),
+                next: Offset(first + 1),
+                bytes_max,
+            }
+        )),
         bytes().prop_map(Message::Proposal),
         (vec(any::<u64>(), 0..4), any::<bool>()).prop_map(|(frames, is_own)| match is_own {
             true => Message::Durable(frames),

@@ -38,7 +38,9 @@ fn refusal(name: &str, at: usize, bytes: &[u8]) -> String {
 fn an_endless_message_is_refused_by_its_header() {
     for (kind, byte) in Kind::ALL {
         let limit = match kind {
-            Kind::Hello | Kind::Refused | Kind::Heartbeat | Kind::Join | Kind::Joined => GREETING_BYTES_MAX,
+            Kind::Hello | Kind::Refused | Kind::Heartbeat | Kind::Join | Kind::Joined | Kind::RangeWish => {
+                GREETING_BYTES_MAX
+            }
             _ => BODY_BYTES_MAX,
         };
         for body_bytes in [limit + 1, u32::MAX as usize] {
@@ -77,7 +79,7 @@ fn the_longest_message_is_taken() {
 
 #[test]
 fn unknown_kinds_and_reserved_bytes_are_refused() {
-    for kind in [0, 14, 255] {
+    for kind in [0, 16, 255] {
         let refused = read(Kind::Prompt, &seal(kind, b""));
         assert_eq!(refused, Err(MessageError::UnknownKind { kind }));
     }
@@ -86,8 +88,8 @@ fn unknown_kinds_and_reserved_bytes_are_refused() {
         assert_eq!(read(Kind::Heartbeat, &forged), Err(MessageError::Reserved));
     }
     assert_eq!(
-        MessageError::UnknownKind { kind: 14 }.to_string(),
-        "there is no kind 14 of messages: a newer version wrote this one, upgrade this node"
+        MessageError::UnknownKind { kind: 16 }.to_string(),
+        "there is no kind 16 of messages: a newer version wrote this one, upgrade this node"
     );
     assert_eq!(
         MessageError::Reserved.to_string(),
@@ -161,17 +163,22 @@ fn bodies_that_are_too_short_or_too_long_are_refused() {
         let whole = bytes_of(&message);
         let (byte, body) = (whole[4], &whole[HEADER_BYTES..]);
         let kind = message.kind();
-        let append_begins = 29;
+        // What follows is batches, which are looked at later.
+        let batches_begin = match name {
+            "append" => 30,
+            "range" => 28,
+            _ => usize::MAX,
+        };
         for length in 0..body.len() {
             let result = read(kind, &seal(byte, &body[..length]));
-            let is_shorter_append = name == "append" && length > append_begins;
+            let has_fewer_batches = length >= batches_begin;
             let is_refused = matches!(result, Err(MessageError::Content { .. }));
             assert_ne!(
-                is_refused, is_shorter_append,
+                is_refused, has_fewer_batches,
                 "{name}, {length} bytes: {result:?}"
             );
         }
-        if name != "append" {
+        if batches_begin == usize::MAX {
             let longer = read(kind, &seal(byte, &[body, b"x"].concat()));
             let longer = longer.expect_err("nothing may follow").to_string();
             let expected = format!("a {} cannot be read: 1 bytes are left over", kind.name());
@@ -220,6 +227,13 @@ fn fields_that_cannot_be_are_refused_by_name() {
         ("join", 33, &[0, 0], impossible("number of shards")),
         ("join", 35, &[2], unknown(2, "address for other nodes")),
         ("joined", 16, NEGATIVE, impossible("node id")),
+        ("range-wish", 16, NEGATIVE, impossible("partition index")),
+        ("range-wish", 28, NEGATIVE, impossible("first offset")),
+        ("range-wish", 36, NEGATIVE, impossible("next offset")),
+        // Nothing is wanted.
+        ("range-wish", 42, &[5, 6], impossible("next offset")),
+        ("range-wish", 44, &[0; 4], impossible("most bytes")),
+        ("range", 16, NEGATIVE, impossible("partition index")),
         ("seal", 16, NEGATIVE, impossible("partition index")),
         ("seal", 20, &[0], unknown(0, "kind of prompt")),
         ("seal", 20, &[11], unknown(11, "kind of prompt")),
@@ -341,5 +355,30 @@ fn an_append_has_a_batch() {
     assert_eq!(
         refused.to_string(),
         "a prompt cannot be read: number of batches does not hold a possible value"
+    );
+}
+
+/// A node that has not been upgraded would close the connection for it.
+#[test]
+fn messages_of_a_later_version_do_not_come_on_an_older_connection() {
+    for (name, message) in one_of_each() {
+        let kind = message.kind();
+        if kind.since() == 1 {
+            continue;
+        }
+        let mut decoder = Decoder::new(BODY_BYTES_MAX);
+        let greeted = decoder.next_message(&mut BytesMut::from(&bytes_of(&hello())[..]));
+        assert_eq!(greeted, Ok(Some(hello())));
+        decoder.handle_admitted(1);
+        let refused = decoder.next_message(&mut BytesMut::from(&bytes_of(&message)[..HEADER_BYTES]));
+        assert_eq!(refused, Err(MessageError::Newer { kind, version: 1 }), "{name}");
+    }
+    let newer = MessageError::Newer {
+        kind: Kind::RangeWish,
+        version: 1,
+    };
+    assert_eq!(
+        newer.to_string(),
+        "a wish for a range may not come on a connection of version 1: it is of version 2"
     );
 }

@@ -1,13 +1,17 @@
-//! The bytes of version 1: a message that is written otherwise is no message of version 1 any more.
+//! The bytes of each version: a message that is written otherwise is no message of that version any more.
 
 use super::*;
 
-const FILE: &str = include_str!("../../../testdata/peers/version-1.txt");
+const FILES: [&str; 2] = [
+    include_str!("../../../testdata/peers/version-1.txt"),
+    include_str!("../../../testdata/peers/version-2.txt"),
+];
 
-/// Name and bytes of the messages in the file.
+/// Name and bytes of the messages in the files, each with those that its version has added.
 fn golden() -> Vec<(&'static str, Vec<u8>)> {
-    let lines = FILE.lines().filter(|line| !line.starts_with('#'));
+    let lines = FILES.iter().flat_map(|file| file.lines());
     lines
+        .filter(|line| !line.starts_with('#'))
         .map(|line| {
             let (name, hex) = line.split_once(' ').expect("a name and bytes");
             let digits = |at: usize| u8::from_str_radix(&hex[at..at + 2], 16).expect("two digits");
@@ -22,7 +26,7 @@ fn line(name: &str, bytes: &[u8]) -> String {
 }
 
 #[test]
-fn messages_have_the_bytes_of_version_1() {
+fn messages_have_the_bytes_of_their_version() {
     let written: Vec<String> = one_of_each()
         .iter()
         .map(|(name, message)| line(name, &bytes_of(message)))
@@ -32,7 +36,7 @@ fn messages_have_the_bytes_of_version_1() {
 }
 
 #[test]
-fn messages_of_version_1_are_read() {
+fn messages_of_every_version_are_read() {
     assert_eq!(golden().len(), one_of_each().len());
     for ((name, message), (_, bytes)) in one_of_each().into_iter().zip(golden()) {
         assert_eq!(read(message.kind(), &bytes), Ok(Some(message)), "{name}");

@@ -37,7 +37,7 @@ pub(super) fn as_bytes_and_back(message: Message) -> Message {
     }
     let mut decoder = Decoder::new(1 << 20);
     assert_eq!(decoder.next_message(&mut received), Ok(Some(hello())));
-    decoder.handle_admitted();
+    decoder.handle_admitted(WIRE_VERSIONS.highest);
     let read = decoder.next_message(&mut received);
     assert_eq!(read.as_ref(), Ok(&Some(sent)), "what is sent can be read");
     let Ok(Some(peer::Message::Replica { message: read, .. })) = read else {

@@ -230,6 +230,42 @@ pub(in crate::metrics) static OF_JOURNAL: &[Metric<JournalFigures>] = &[
         "Bytes of complete segments that wait for a compaction that is due.",
     ),
     counter(
+        "scrubbed",
+        Some(Unit::Bytes),
+        |journal| known(journal.scrubbed_bytes),
+        "Bytes of segments read in search of damage.",
+    ),
+    counter(
+        "scrub_passes",
+        None,
+        |journal| known(journal.scrub_passes),
+        "Times that all segments of the journal's partitions were read in search of damage.",
+    ),
+    counter(
+        "damages",
+        None,
+        |journal| known(journal.damages),
+        "Damaged places in segments that reads, replicas or scrubbing have met, each counted once since the start.",
+    ),
+    counter(
+        "lent_reads",
+        None,
+        |journal| known(journal.lent_reads),
+        "Reads of damaged records that were answered with those of another replica.",
+    ),
+    counter(
+        "repairs",
+        None,
+        |journal| known(journal.repairs),
+        "Damaged segments that were written anew with the records of another replica.",
+    ),
+    counter(
+        "failed_repairs",
+        None,
+        |journal| known(journal.failed_repairs),
+        "Attempts to write a damaged segment anew that came to nothing; each is made again.",
+    ),
+    counter(
         "faults",
         None,
         |journal| known(journal.faults),

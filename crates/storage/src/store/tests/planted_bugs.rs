@@ -16,6 +16,7 @@ use super::importing::begin_anew;
 use super::open_segments::damage_every_end;
 use super::read_ahead::read_over_gaps;
 use super::removals::trim_while_a_run_is_written;
+use super::repairing::lend_something_else;
 use super::returning::{fail_to_prepare_a_free_file, read_while_the_file_goes_back};
 use super::witnesses::witness_and_go_on;
 
@@ -260,4 +261,9 @@ fn without_a_bug_the_same_runs_pass() {
     kill(1, 60, 9).unwrap_or_else(|why| panic!("{why}"));
     enumerate(1, 60, 8, false).unwrap_or_else(|why| panic!("{why}"));
     enumerate_compacting(1, 60, 8).unwrap_or_else(|why| panic!("{why}"));
+}
+
+#[test]
+fn taking_whatever_a_replica_lends_is_caught() {
+    catches(Bug::LentRangeUnchecked, lend_something_else);
 }

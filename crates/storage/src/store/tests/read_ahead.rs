@@ -5,7 +5,7 @@ use platform::disk::SimulatedDisk;
 use record::{BatchBuilder, Compression, Offset, batches};
 
 use super::compaction::{all, run_pass};
-use super::rig::{Rig, batch, config, partition, stage};
+use super::rig::{Rig, batch, config, partition, plain, stage};
 use crate::store::{Read, ReadError, ReadJob, StoreConfig};
 
 /// Several to a piece.
@@ -66,7 +66,7 @@ fn find(rig: &mut Rig, number: u8, from: i64, bytes_max: usize) -> Result<Found,
             Read::UnderWay => return Ok(Found::UnderWay),
             Read::Job(job) => {
                 waited = true;
-                read = rig.store.finish_read(job.run())?;
+                read = rig.store.finish_read(job.run()).map_err(plain)?;
             }
         }
     }

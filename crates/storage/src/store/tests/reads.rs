@@ -3,7 +3,7 @@
 use platform::disk::{Applied, FaultKind, SimulatedDisk};
 use record::{Offset, batches, checksum_holds};
 
-use super::rig::{Rig, batch, config, open_as, partition, read, read_all, stage};
+use super::rig::{Rig, batch, config, open_as, partition, plain, read, read_all, stage};
 use crate::store::{Located, Read, ReadError, StoreConfig};
 
 /// Three records a batch, so that offsets 0, 3, 6 … begin one.
@@ -296,7 +296,7 @@ fn a_search_whose_index_cannot_be_read_ends_though_the_log_starts_inside_its_seg
             applied: Applied::Nothing,
         })
     });
-    let located = rig.store.finish_locate(job.run(), 0);
+    let located = rig.store.finish_locate(job.run(), 0).map_err(plain);
     assert!(matches!(located, Err(ReadError::Fault(_))));
 }
 
