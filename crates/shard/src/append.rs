@@ -12,7 +12,7 @@ use std::cell::RefCell;
 
 use planted::{Bug, planted};
 use platform::turns;
-use protocol::leader::{Append, Appended, Checked, Numbered};
+use protocol::leader::{Append, AppendError, Appended, Checked, Numbered};
 use protocol::metadata::topic_config::TimestampType;
 use protocol::{Durability, Stamp};
 use record::{BatchHeader, Examined, PartitionId};
@@ -161,8 +161,12 @@ impl Shard {
         }
         let from = attempt.request.from;
         let admission = self.producer_room.admission(self.clock.monotonic(), from);
-        let append = append_of(&attempt.approved.examined);
+        let (id, append) = (attempt.request.partition, append_of(&attempt.approved.examined));
         let checked = partition.role.check_append(&append, &admission);
+        if matches!(checked, Err(AppendError::Sequence(_))) && !self.holds_lease(id, &partition.role) {
+            // A later leader may have what is missing here.
+            return Err(AppendRefusal::NotLeader);
+        }
         let checked = checked.map_err(AppendRefusal::Leader)?;
         if matches!(&checked, Checked::New(numbered) if numbered.takes_on_producer) {
             let admitted = self.producer_room.check_share(from);

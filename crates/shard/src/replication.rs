@@ -9,6 +9,7 @@
 mod leases;
 mod looks;
 mod shipping;
+mod steps;
 mod words;
 
 use std::cell::{Cell, RefCell};
@@ -23,14 +24,14 @@ use planted::{Bug, planted};
 use platform::slices::Slices;
 use platform::turns;
 use protocol::Leader;
-use protocol::leader::{Action as LeaderAction, NodeId};
+use protocol::leader::NodeId;
 use protocol::metadata::TopicSettings;
 use protocol::replica::lease::Leases;
 use protocol::replica::room::UncommittedRoom;
-use protocol::replica::{Assignment, NO_EPOCH, Persist, Prompt, Refusal, Replica, Stored, Sworn};
+use protocol::replica::{Assignment, Prompt, Replica, Stored, Sworn};
 use protocol::{Found, History, Vows};
-use record::{Epoch, PartitionId};
-use storage::{BatchBytes, Read, RecoveredPartition, Reserve, StageError};
+use record::PartitionId;
+use storage::{Read, RecoveredPartition, Reserve};
 use tokio::sync::{Notify, Semaphore};
 use tokio::time::sleep;
 
@@ -38,8 +39,8 @@ pub use looks::{FollowerFigures, LedFigures};
 use words::{Deferred, Word, tell_contradiction};
 pub use words::{Letter, Message};
 
-use super::member::{AtHand, Member, Report, Shipment, Step, split};
-use super::{AppendRefusal, NotLed, Partition, Role, Shard, partition, repair};
+use super::member::{AtHand, Member, Report, Shipment, split};
+use super::{NotLed, Partition, Role, Shard, partition, repair};
 
 /// Replicas that hear of a link before others have their turn.
 const REPLICAS_IN_ONE_TURN: usize = 200;
@@ -522,136 +523,6 @@ impl Shard {
             word if word.is_commit() || store.has_room(bare, Reserve::UseHalf) => Ok((word, None)),
             word => Err(word),
         }
-    }
-
-    /// Does what the replica of a partition wants done.
-    pub(super) fn carry_out(&self, id: PartitionId, partition: &mut Partition, mut at_hand: AtHand) {
-        loop {
-            let Role::Member(member) = &mut partition.role else {
-                return;
-            };
-            let Some(step) = member.next_step(&mut at_hand) else {
-                break;
-            };
-            match step {
-                Step::Stage(entry, batch) => {
-                    if let Err(error) = self.stage_entry(id, &entry, &batch) {
-                        tracing::error!(partition = %id, %error, "a replica is given up until the next start");
-                        member.give_up();
-                        partition.refuse_waiting(&AppendRefusal::of(error, || self.why_journal_is_full()));
-                        partition.wake_readers();
-                        return;
-                    }
-                    if matches!(entry, Persist::Base(_)) {
-                        member.note_base();
-                        self.replication.base_is_unsaved.set(true);
-                    }
-                }
-                Step::Send(to, prompt) => self.send(to, id, Message::Prompt(prompt, Vec::new())),
-                Step::Leave { leader, epoch, floor } => {
-                    let refusal = Refusal::Fenced { floor };
-                    let prompt = Prompt::Refused { epoch, refusal };
-                    self.send(leader, id, Message::Prompt(prompt, Vec::new()));
-                    let until = self.replication.leases.borrow().believes_until(leader);
-                    member.note_left(leader, until);
-                }
-                Step::Wake(at) => self.look_again_at(id, at),
-                Step::Swear(to, mut sworn) => {
-                    if let Sworn::Promised { believers, .. } = &mut sworn
-                        && !planted(Bug::BelieversForgotten)
-                    {
-                        *believers = member.believers(self.clock.monotonic());
-                    }
-                    match to != self.settings.node && member.unsaved_base().is_some() {
-                        true => member.hold(to, sworn),
-                        false => self.swear(id, to, sworn),
-                    }
-                }
-                Step::Ship(shipment) => self.ship_later(id, shipment),
-                Step::Lead(action) => {
-                    if matches!(action, LeaderAction::Commit { .. }) {
-                        self.tell_tail_later(id);
-                    }
-                    partition.act_on(action);
-                }
-                Step::Show => partition.wake_readers(),
-                Step::Report(report) => self.report(id, report),
-                Step::CaughtUp { epoch, replica } => self.report_caught_up(id, epoch, replica),
-            }
-        }
-        self.settle(id, partition);
-    }
-
-    fn report(&self, id: PartitionId, report: Report) {
-        self.replication.reports.borrow_mut().push((id, report));
-        self.replication.news.notify_one();
-    }
-
-    /// Reports a replica that holds all that is committed. One whose link is lost is looked at again with the next.
-    fn report_caught_up(&self, id: PartitionId, epoch: Epoch, replica: NodeId) {
-        let start = self.replication.linked.borrow().get(&replica).copied();
-        if let Some(start) = start {
-            let report = Report::CaughtUp {
-                epoch,
-                replica,
-                start,
-            };
-            self.report(id, report);
-        }
-    }
-
-    /// After a replica's steps: tells the store what is committed, gives its room back, and has followers hear of what they lack.
-    fn settle(&self, id: PartitionId, partition: &mut Partition) {
-        let Role::Member(member) = &mut partition.role else {
-            return;
-        };
-        self.replication.give_back_room(id, member.settle());
-        if member.has_unsent() {
-            self.replication.unsent.borrow_mut().insert(id);
-            self.flushing.want();
-        }
-        if member.look_at_live() {
-            self.tell_tail_later(id);
-        }
-        let (mut store, replica) = (self.store.borrow_mut(), &member.replica);
-        assert_eq!(
-            store.bounds(id),
-            Some((replica.log_start(), replica.next_offset())),
-            "replica and store know the same log"
-        );
-        store.commit_to(id, replica.tail());
-    }
-
-    fn stage_entry(&self, id: PartitionId, entry: &Persist, batch: &Bytes) -> Result<(), StageError> {
-        let mut store = self.store.borrow_mut();
-        match entry {
-            Persist::Append { .. } => {
-                let mut batch = BatchBytes::from(batch.clone());
-                store.append_copy(id, &mut batch, None, Reserve::Keep)?;
-            }
-            Persist::Accept {
-                epoch,
-                first,
-                writer_before,
-            } => {
-                let before = Some(*writer_before).filter(|before| *before != NO_EPOCH);
-                store.accept(id, *epoch, *first, before)?;
-            }
-            Persist::Cut { first } => {
-                store.cut(id, *first)?;
-            }
-            Persist::Promise { epoch } => {
-                store.promise(id, *epoch, self.settings.node.0)?;
-            }
-            Persist::Base(base) => {
-                store.begin_at(id, base.first)?;
-            }
-            Persist::Trim { log_start } => {
-                store.trim(id, *log_start)?;
-            }
-        }
-        self.flushing.want();
-        Ok(())
     }
 
     fn send(&self, to: NodeId, partition: PartitionId, message: Message) {

@@ -69,14 +69,17 @@ impl Shard {
         let partitions = self.partitions.borrow();
         let role = &partitions.get(&id).ok_or_else(|| self.absence(id))?.role;
         role.open_leader()?;
-        let Role::Member(member) = role else {
-            return Ok(true);
-        };
+        Ok(self.holds_lease(id, role))
+    }
+
+    /// Says whether nobody else can have come to lead the partition of this leader without its knowledge.
+    pub(crate) fn holds_lease(&self, id: PartitionId, role: &Role) -> bool {
+        let Role::Member(member) = role else { return true };
         let (now, leases) = (self.clock.monotonic(), self.replication.leases.borrow());
         // That this epoch is over may be among the words that wait.
         let hears = !self.replication.deferred.borrow().has(id);
         let is_held = hears && member.replica.is_listened_to(|node| leases.is_held(now, node));
-        Ok(is_held || planted(Bug::LeaseIgnored))
+        is_held || planted(Bug::LeaseIgnored)
     }
 
     /// Says whether nobody should wait for records at this leader: too few replicas have listened to it for a while.

@@ -180,7 +180,7 @@ async fn only_what_was_lost_is_taken() {
             // With the connection the wish is lost, and nobody else could lend.
             let (shard_lost, lost) = (shard.clone(), async {
                 next_letter(&shard).await;
-                shard.handle_link_lost(OTHER).await;
+                shard.handle_link_lost(OTHER, true).await;
             });
             let (lent, ()) = tokio::join!(shard_lost.borrow_range(&damage, first, next), lost);
             assert_eq!(lent, None);

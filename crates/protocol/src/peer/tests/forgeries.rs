@@ -324,6 +324,15 @@ fn fields_that_cannot_be_are_refused_by_name() {
             impossible("tail between beginning and end of the log"),
         ),
         ("promised", 57, &[2], unknown(2, "certainty")),
+        ("promised", 62, MINUS_TWO, impossible("leader that may believe")),
+        ("promised", 66, &[1], impossible("time that is left")),
+        (
+            "promised",
+            58,
+            &[0xff; 4],
+            "the bytes end inside leaders that may believe: 51539607540 wanted, 24 left".to_owned(),
+        ),
+        ("beat-echo", 8, &[2], unknown(2, "echo")),
     ];
     for (name, at, bytes, expected) in cases {
         let said = refusal(name, at, bytes);
