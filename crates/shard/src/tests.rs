@@ -3,6 +3,7 @@
 
 mod epochs;
 mod examinations;
+mod leases;
 mod lending;
 mod recompression;
 mod replicas;

@@ -10,6 +10,7 @@ mod commits;
 mod makers;
 mod moves;
 mod requests;
+mod sequenced;
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -169,7 +170,7 @@ pub(crate) async fn simulate(seed: u64, options: Options) -> Report {
         ends: Rc::default(),
         rests: Rc::default(),
         is_copied: options.nodes >= 3 && options.copies,
-        unfinished: Rc::new(Cell::new(MAKERS)),
+        unfinished: Rc::new(Cell::new(MAKERS + 1)),
         violation: Rc::default(),
         awaited: Rc::default(),
         commits: Rc::default(),
@@ -190,6 +191,8 @@ pub(crate) async fn simulate(seed: u64, options: Options) -> Report {
         let random = cluster.random.split();
         cluster.engine.add(makers::make(shared.clone(), maker, random));
     }
+    let random = cluster.random.split();
+    cluster.engine.add(sequenced::produce(shared.clone(), random));
     for _ in 0..ASKERS {
         let random = cluster.random.split();
         cluster.engine.add(askers::ask(shared.clone(), random));
@@ -201,6 +204,9 @@ pub(crate) async fn simulate(seed: u64, options: Options) -> Report {
         cluster.pass().await;
         match shared.is_copied && cluster.random.chance(1, 12) {
             true => cluster.copy_or_restore(&shared).await,
+            false if options.nodes >= 3 && cluster.random.chance(1, 20) => {
+                cluster.leave_behind(&shared).await;
+            }
             false => cluster.strike(&shared),
         }
     }
@@ -322,6 +328,35 @@ impl Cluster {
         };
         self.trace.note(format_args!("{kind}: node {node}"));
         *self.faults.entry(kind).or_default() += 1;
+    }
+
+    /// Stops a node, or cuts it off from the others, while these are well and clients write; then has it go on: what it knows is old.
+    async fn leave_behind(&mut self, shared: &Shared) {
+        self.mend_all(shared).await;
+        self.engine.run_until(Instant::now() + WRITTEN).await;
+        let node = self.random.below(self.machines.len() as u64) as usize;
+        let is_stopped = self.random.below(2) == 0;
+        let address = self.machines[node].address();
+        match is_stopped {
+            true => self.machines[node].stop(&mut self.engine, true),
+            false => {
+                for other in self.machines.iter().map(Machine::address) {
+                    self.net.cut(address, other);
+                    self.net.cut(other, address);
+                }
+            }
+        }
+        let kind = if is_stopped {
+            "left behind: stopped"
+        } else {
+            "left behind: cut off"
+        };
+        self.trace.note(format_args!("{kind}: node {node}"));
+        *self.faults.entry(kind).or_default() += 1;
+        self.engine.run_until(Instant::now() + WRITTEN).await;
+        self.machines[node].stop(&mut self.engine, false);
+        self.net.mend();
+        self.pass().await;
     }
 
     /// Keeps a copy of a node's disk; or has the journals of the node with a copy be those of the copy. Before that all are there for a while, and have

@@ -8,6 +8,7 @@ use super::world::{NOW, node_id};
 use crate::history::BatchFacts;
 use crate::leader::{self, Append, AppendError, Checked, NodeId};
 use crate::producers::{Admission, ProducerId, ProducerLimits};
+use crate::replica::lease::Believer;
 use crate::replica::link::{FrameNumber, Generation, ReceiveCursor};
 use crate::replica::{
     Action, Assignment, Configuration, NO_EPOCH, Persist, Prompt, Refusal, Replica, RoleName, Standing,
@@ -122,6 +123,66 @@ fn a_follower_starts_with_batches_of_the_epoch_that_the_metadata_has_now() {
     replica.handle_sworn(NOW, node_id(2), &promised);
     assert_eq!(replica.role(), RoleName::Leading);
     assert_eq!(replica.next_offset(), Offset(3), "it opens over the whole log");
+}
+
+/// A leader that was cut off takes its tail for the latest until its lease is over, or until it hears better. A later epoch must not commit
+/// before that.
+#[test]
+fn an_epoch_opens_when_nobody_can_believe_in_an_earlier_one_any_more() {
+    let second = Duration::from_secs(1);
+    for (node, promises, opens) in [
+        (Some(LEADER), false, false),
+        (Some(LEADER), true, true),
+        (None, true, false),
+    ] {
+        let mut replica = recover(FOLLOWER, Stored::default());
+        assign(&mut replica, 1, LEADER, true);
+        assign(&mut replica, 2, FOLLOWER, true);
+        let opening = actions(&mut replica);
+        flush(&mut replica, FOLLOWER, &opening);
+        let promised = |believers| Sworn::Promised {
+            epoch: Epoch(2),
+            standing: promised_here(&opening),
+            believers,
+        };
+        let left = Duration::from_millis(100);
+        replica.handle_sworn(second, node_id(2), &promised(vec![Believer { node, left }]));
+        assert_eq!(replica.role(), RoleName::Opening);
+        let until = second + left / 4 * 5;
+        assert!(actions(&mut replica).contains(&Action::Wake { at: until }));
+        if promises {
+            replica.handle_sworn(second, LEADER, &promised(Vec::new()));
+        }
+        assert_eq!(replica.role() == RoleName::Leading, opens, "{node:?} {promises}");
+        replica.handle_look(until);
+        assert_eq!(replica.role(), RoleName::Leading, "time has passed");
+    }
+}
+
+/// The one that is listened to no more is told.
+#[test]
+fn a_leader_is_left_once_when_a_later_one_is_heard() {
+    let mut replica = recover(FOLLOWER, Stored::default());
+    assign(&mut replica, 1, LEADER, true);
+    actions(&mut replica);
+    let left = |actions: Vec<Action>| {
+        let leaves = actions
+            .into_iter()
+            .filter(|action| matches!(action, Action::Leave { .. }));
+        leaves.collect::<Vec<_>>()
+    };
+    let later = Prompt::Seal { epoch: Epoch(3) };
+    let told = Action::Leave {
+        leader: LEADER,
+        epoch: Epoch(1),
+        floor: Epoch(3),
+    };
+    replica.handle_prompt(NOW, node_id(2), &later);
+    assert_eq!(left(actions(&mut replica)), [told]);
+    replica.handle_prompt(NOW, node_id(2), &later);
+    assign(&mut replica, 2, LEADER, true);
+    assign(&mut replica, 3, node_id(2), true);
+    assert_eq!(left(actions(&mut replica)), []);
 }
 
 fn promised_here(actions: &[Action]) -> Standing {
