@@ -171,7 +171,7 @@ class HistoryClient:
         code, tail = self.client.tail(node, self.history.topic, partition)
         if code != 0:
             return self._lost_sight(partition, "tail", code)
-        self.history.note(self.number, node, partition, call, "tail", tail=tail)
+        self.history.note(self.number, node, partition, call, "tail", tail=tail, fresh=True)
         self.tails[partition] = max(self.tails[partition], tail)
 
 

@@ -66,7 +66,7 @@ const CLUSTER: Options = Options {
 /// The metadata that three nodes come to agree on, under kills, power cuts, stops and cut connections.
 #[test]
 fn members_of_a_cluster_come_to_agree() {
-    for seed in 0..40 {
+    for seed in 0..20 {
         assert_eq!(run(seed, CLUSTER).violation, None, "seed {seed}");
     }
     let (first, again) = (run(1, CLUSTER), run(1, CLUSTER));
