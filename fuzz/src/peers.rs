@@ -3,11 +3,14 @@
 //! An input says with its first two bytes how far the connection has come and where its bytes are split. The rest is either what
 //! arrives, or messages that someone has sealed, so that what lies behind the checksums is reached: a kind, a length and a body each.
 
+use std::time::Duration;
+
 use bytes::{Bytes, BytesMut};
 use protocol::peer::{
     Decoder, Encoded, HEADER_BYTES, Hello, KnownNode, Message, MessageError, Own, RangeAnswer, RangeWish,
     Reason, Refused, ReplicaMessage, ShardPair, WIRE_VERSIONS, admit, facts_of,
 };
+use protocol::replica::lease::Believer;
 use protocol::replica::{Base, Landmark, NO_EPOCH, Prompt, Refusal, Standing, Sworn};
 use protocol::{NodeId, Run};
 use record::{BatchBuilder, ClusterId, Compression, DirectoryId, Epoch, Offset, PartitionId, TopicId};
@@ -252,7 +255,14 @@ fn replica_messages() -> Vec<ReplicaMessage> {
         },
     ];
     let sworn = [
-        Sworn::Promised { epoch, standing },
+        Sworn::Promised {
+            epoch,
+            standing,
+            believers: vec![Believer {
+                node: Some(NodeId(3)),
+                left: Duration::from_millis(70),
+            }],
+        },
         Sworn::Located {
             epoch,
             landmark: Landmark::Base(Base { run: None, ..base }),

@@ -195,15 +195,24 @@ fn read(store: &mut Store, id: PartitionId, from: i64, until: i64) -> Result<Vec
         match read {
             Read::Ready(parts) | Read::Part(parts) => return Ok(parts.concat()),
             Read::UnderWay => unreachable!("nothing is read ahead here"),
-            Read::Job(job) => read = store.finish_read(job.run())?,
+            Read::Job(job) => read = store.finish_read(job.run()).map_err(unmended)?,
         }
+    }
+}
+
+/// Nobody here lends what was lost.
+fn unmended(error: ReadError) -> ReadError {
+    match error {
+        ReadError::Damaged(damage) => ReadError::Fault(damage.into_fault()),
+        error => error,
     }
 }
 
 fn locate(store: &mut Store, id: PartitionId, damage: &Damage) {
     for timestamp_ms in [i64::MIN, 1_010, i64::MAX] {
         if let Ok(Located::Job(job)) = store.locate_timestamp(id, timestamp_ms)
-            && let Err(ReadError::Fault(fault)) = store.finish_locate(job.run(), timestamp_ms)
+            && let Err(ReadError::Fault(fault)) =
+                store.finish_locate(job.run(), timestamp_ms).map_err(unmended)
         {
             return damage.assert_blamed(&fault);
         }
