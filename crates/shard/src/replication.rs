@@ -371,7 +371,7 @@ impl Shard {
         let waits = self.replication.deferred.borrow().has(id) && !word.is_commit();
         let left = match waits {
             true => Some(word),
-            false => self.tell(id, word)?,
+            false => self.tell_as_much(id, word)?,
         };
         if let Some(word) = left {
             self.replication.deferred.borrow_mut().push_back(id, word);
@@ -389,7 +389,7 @@ impl Shard {
             let take = || self.replication.deferred.borrow_mut().pop(id);
             while let Some(word) = take() {
                 // The partition may have been given up.
-                if let Ok(Some(word)) = self.tell(id, word) {
+                if let Ok(Some(word)) = self.tell_as_much(id, word) {
                     self.replication.deferred.borrow_mut().push_front(id, word);
                     break;
                 }
@@ -398,6 +398,18 @@ impl Shard {
         }
         // What was sworn may be true already.
         self.release_sworn();
+    }
+
+    /// Tells a replica as much of a word as there is room for; gives back the rest. One part after the other: of batches that it has already it takes
+    /// none, and then no flush would bring the rest its turn.
+    fn tell_as_much(&self, id: PartitionId, word: Word) -> Result<Option<Word>, NotLed> {
+        let mut bytes = word.batch_bytes();
+        let mut left = self.tell(id, word)?;
+        while let Some(rest) = left.take_if(|rest| rest.batch_bytes() < bytes) {
+            bytes = rest.batch_bytes();
+            left = self.tell(id, rest)?;
+        }
+        Ok(left)
     }
 
     /// Tells a replica a word, and does what it wants done. Gives back what there is no room for.

@@ -881,3 +881,29 @@ fn a_lost_disk_is_filled_again_with_more_than_its_journal_holds() {
     );
     assert_eq!(cluster.check(), Ok(()));
 }
+
+#[test]
+fn a_replica_that_was_away_for_long_leads_though_its_journal_does_not_hold_what_it_lacks() {
+    let lacks = || {
+        let mut cluster = Cluster::new(0);
+        cluster.settle();
+        cluster.crash(2);
+        let mut bytes = 0;
+        while bytes < 2 * SMALL_JOURNAL.file_bytes * u64::try_from(SMALL_JOURNAL.files_max).expect("few") {
+            cluster.append(0, 0);
+            cluster.settle();
+            bytes += cluster.appended.last().expect("one").value.len() as u64;
+        }
+        cluster.crash(0);
+        cluster.start(2);
+        cluster.assign(0, 2);
+        cluster.settle();
+        let mut count = |node| cluster.log_of(node, 0).expect("it is read").1.len();
+        count(1) - count(2)
+    };
+    assert!(
+        with(Bug::CopiedIsUncommitted, lacks) > 0,
+        "its journal would hold all"
+    );
+    assert_eq!(lacks(), 0);
+}
