@@ -52,6 +52,13 @@ async fn replica(disk: &SimulatedDisk) -> (Rc<Shard>, Bytes) {
         }
     };
     timeout(PATIENCE, laid_out).await.expect("it is laid out");
+    // A round that is under way writes behind what the segment is known to have.
+    let at_rest = async {
+        while shard.store.borrow().is_laying_out() || shard.store.borrow().checkpoint_is_due() {
+            yield_now().await;
+        }
+    };
+    timeout(PATIENCE, at_rest).await.expect("a round ends");
     let (_, next) = shard.store.borrow().bounds(FLUSHED).expect("it is here");
     let all = shard.read_batches(FLUSHED, Offset(0), next, usize::MAX).await;
     let all = all.expect("it is sound").concat().into();
