@@ -23,7 +23,7 @@ READ_BYTES = 4 << 10
 APPENDS, READS = 0.5, 0.3
 # Of those that are sent to a node whatever it leads.
 STRAYS = 0.15
-# What a client that has sequences may be told after a leader has changed: it begins anew.
+# Codes that a client with sequences may be told after a leader has changed: it begins anew.
 SEQUENCE_LOST = {45: "OUT_OF_ORDER_SEQUENCE_NUMBER", 46: "DUPLICATE_SEQUENCE_NUMBER", 59: "UNKNOWN_PRODUCER_ID"}
 
 

@@ -62,12 +62,12 @@ class Network:
         return f"{SUBNET}.{FIRST_ADDRESS + place}"
 
     def inside(self, place):
-        """What runs a command in the namespace of a place."""
+        """The words that run a command in the namespace of a place."""
         holder = self._holders[place]
         return ["nsenter", f"--net=/proc/{holder.pid}/ns/net"] if holder else []
 
     def rule(self, pairs, lost=0.0, late=0.0):
-        """What becomes of packets from one place to another; all others are carried at once. Gives how many each pair had lost before."""
+        """Sets the fate of packets from one place to another; all others are carried at once. Gives how many each pair had lost before."""
         told = {f"{begin} {end}": {"lost": lost, "late": late} for begin, end in pairs}
         self._switch.stdin.write(json.dumps(told) + "\n")
         self._switch.stdin.flush()

@@ -139,7 +139,7 @@ struct TopicAppender<'a> {
     clock: SystemClock,
     cluster: Cluster,
     topic: TopicProducer,
-    /// What `poll` brought; empty between calls.
+    /// The outcomes that `poll` brought; empty between calls.
     completions: Vec<Completion>,
 }
 
@@ -178,7 +178,7 @@ impl Appender for TopicAppender<'_> {
             self.payloads.write(self.producer, sequence, &mut self.payload);
             self.topic.append(timestamp_ms, &self.payload);
         }
-        // What cannot be sent is told by `poll`, like any failure; batches are numbered as units are.
+        // A unit that cannot be sent is told by `poll`, like any failure; batches are numbered as units are.
         self.topic.send(&mut self.cluster, shard as i32);
         Ok(())
     }

@@ -147,7 +147,7 @@ pub fn run(options: &ReadOptions) -> Result<ReadReport> {
 
 impl Report for ReadReport {}
 
-/// What one consumer counts; bytes are those of batches, as they came.
+/// The counts of one consumer; bytes are those of batches, as they came.
 struct Counted {
     decode: Decode,
     /// Places where an offset is missing.

@@ -15,25 +15,25 @@ use crate::latency::LatencyRecorder;
 /// Before a partition's end there are records: after so many fetches in a row without one they are lost.
 const EMPTY_MAX: usize = 20;
 
-/// What one consumer makes of what it fetched.
+/// The use that one consumer makes of the batches it fetched.
 pub(crate) trait Taker: Send {
     /// Takes apart what a fetch brought of a partition; how many records that were, and of how many bytes.
     fn take(&mut self, partition: i32, fetched: &Fetched) -> Result<(u64, u64)>;
 }
 
-/// What is read, and how.
+/// The topic that is read, and the way of reading.
 pub(crate) struct Reading<'a> {
     pub(crate) topic: &'a str,
     pub(crate) consumers: u32,
     pub(crate) options: ConsumerOptions,
-    /// Whether a consumer has a connection for each partition, so that a server with several cores answers each from the core that owns
+    /// Says that a consumer has a connection for each partition, so that a server with several cores answers each from the core that owns
     /// it; else one for each broker.
     pub(crate) are_apart: bool,
     /// How many records all consumers together have when it is over.
     pub(crate) records_max: u64,
 }
 
-/// What was read.
+/// The outcome of reading.
 pub(crate) struct Had<T> {
     pub(crate) seconds: f64,
     pub(crate) records: u64,
@@ -65,7 +65,7 @@ pub(crate) fn stretches(
     Ok(first.into_iter().zip(end).map(stretch).collect())
 }
 
-/// What each consumer reads: up to as many as there are stretches share them out, more than that read them over again.
+/// The stretches of each consumer: up to as many as there are stretches share them out, more than that read them over again.
 fn share_out(stretches: &[Stretch], consumers: u32) -> Vec<Vec<Stretch>> {
     let (shards, consumers) = (stretches.len(), consumers as usize);
     let share = |consumer| {

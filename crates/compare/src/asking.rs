@@ -72,12 +72,12 @@ pub(super) fn reason_not_to_ask(row: &RowPlan, system: &System, nodes: u32) -> O
         .then(|| "promises nothing after a crash of its process".to_owned())
 }
 
-/// Whether acknowledged records of a cell were lost: then nothing more of it is believed, nor measured.
+/// Says whether acknowledged records of a cell were lost: then nothing more of it is believed, nor measured.
 pub(super) fn broke_its_promise(record: &Record, key: &CellKey) -> bool {
     record.runs(key).any(|run| run.broke_its_promise)
 }
 
-/// Whether the figure that decides the score was not the same twice.
+/// Says whether the figure that decides the score was not the same twice.
 pub(super) fn is_unsteady(record: &Record, key: &CellKey, metric: &str) -> bool {
     let runs = record.runs(key).filter(|run| run.succeeded());
     let cell = Cell {
@@ -87,7 +87,7 @@ pub(super) fn is_unsteady(record: &Record, key: &CellKey, metric: &str) -> bool 
     Measured::of(&cell, metric).is_some_and(|figure| figure.guess.is_none() && figure.is_unsteady())
 }
 
-/// Whether everything is read back in this repetition of so many: once in each cell, in the one that the lot of the cell falls on
+/// Says whether everything is read back in this repetition of so many: once in each cell, in the one that the lot of the cell falls on
 /// (whoever knows it gains nothing: what is sent must be there); if others were made before, in the last one.
 pub(super) fn must_verify(record: &Record, key: &CellKey, (repetition, repetitions): (u32, u32)) -> bool {
     let mut before = record.runs(key);

@@ -225,7 +225,7 @@ fn free_ports(count: u16) -> Result<u16> {
     )
 }
 
-/// Whether nobody listens on any of these ports.
+/// Says whether nobody listens on any of these ports.
 fn are_free(first: u16, count: u16) -> bool {
     let ports = first..first + count;
     ports

@@ -128,7 +128,7 @@ pub(super) struct Running<'a> {
 }
 
 impl Running<'_> {
-    /// What came of it, of no cell yet.
+    /// Its outcome, of no cell yet.
     pub(super) fn run(&mut self, work: &Work) -> Result<Run> {
         match work {
             Work::Append(load) => self.append(load, &Course::default()),

@@ -38,7 +38,7 @@ bugs! {
     ReleasedBeforeCheckpoint,
     /// A segment's run is recorded without having been synced.
     RunNotSynced,
-    /// What another replica lends in the place of damaged batches is taken whatever it is.
+    /// Batches that another replica lends in the place of damaged ones are taken whatever they are.
     LentRangeUnchecked,
     /// A segment's checksums do not cover whose segment it is.
     SegmentWithoutIdentity,

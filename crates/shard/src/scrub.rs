@@ -64,7 +64,7 @@ impl Shard {
                     break;
                 }
             }
-            // What comes behind it now is its own.
+            // The bytes behind it now are its own.
             if grows {
                 return true;
             }

@@ -14,7 +14,7 @@ use record::{Offset, PartitionId, batches};
 use crate::compaction::{Output, Place, Rewritten, Unwritten, remove_leftovers};
 use crate::damage::{Damage, Lost};
 use crate::fault::Fault;
-use crate::segment::{Chunk, Segment, SegmentFile, SegmentName, open_segment, read_piece, read_table};
+use crate::segment::{Chunk, Segment, SegmentFile, SegmentName, read_piece};
 
 /// Bytes that one step copies before it gives others a turn.
 const STEP_BYTES: u64 = 512 << 10;
@@ -41,7 +41,7 @@ struct Copying {
     output: Output,
     /// The place that was damaged, and the offset from which on batches are to be lent.
     wanted: Option<(Lost, Offset)>,
-    /// What was lent, its first offset and the one behind it.
+    /// The batches that were lent, their first offset and the one behind them.
     lent: Option<(Bytes, i64, i64)>,
     lent_ranges: u64,
     has_gap: bool,
@@ -120,9 +120,9 @@ impl Repair {
 
     fn begin(&mut self) -> Result<(), Fault> {
         remove_leftovers(&self.place, &self.known)?;
-        let source = match self.open() {
+        let source = match self.place.open(&self.segment) {
             Ok(source) => Some(source),
-            Err(fault) => self.damage(None, fault).map(|_| None)?,
+            Err(fault) => self.place.damage(self.segment, None, fault).map(|_| None)?,
         };
         let taken = self.known.iter().filter(|name| name.first == self.segment.first);
         let generations = taken.map(|name| name.generation);
@@ -143,31 +143,6 @@ impl Repair {
             newest: i64::MIN,
         });
         Ok(())
-    }
-
-    fn open(&self) -> Result<(SegmentFile, Vec<Chunk>), Fault> {
-        let Place {
-            disk,
-            journal,
-            partition,
-        } = &self.place;
-        let mut file = open_segment(disk, journal, partition, &self.segment)?;
-        file.patient = true;
-        let chunks = read_table(&file, &self.segment)?;
-        Ok((file, chunks))
-    }
-
-    fn damage(&self, chunk: Option<Chunk>, fault: Fault) -> Result<Damage, Fault> {
-        let Place {
-            journal, partition, ..
-        } = &self.place;
-        let lost = Lost {
-            partition: *partition,
-            segment: self.segment,
-            identity: self.segment.identity(journal.cluster, *partition),
-            chunk,
-        };
-        Damage::of(lost, fault)
     }
 
     /// Copies what can be read, up to the next place that cannot.
@@ -219,7 +194,7 @@ impl Repair {
         if chunk.next > self.log_start || chunk.next == self.segment.next {
             return self.want(Some(chunk), fault, chunk.first);
         }
-        self.damage(Some(chunk), fault)?;
+        self.place.damage(self.segment, Some(chunk), fault)?;
         let copying = self.copying.as_mut().expect("begun");
         copying.read += 1;
         copying.next = chunk.next;
@@ -229,7 +204,7 @@ impl Repair {
     }
 
     fn want(&mut self, chunk: Option<Chunk>, fault: Fault, from: i64) -> Result<RepairStep, Unwritten> {
-        let damage = self.damage(chunk, fault)?;
+        let damage = self.place.damage(self.segment, chunk, fault)?;
         let from = Offset(from.max(self.log_start));
         self.copying.as_mut().expect("begun").wanted = Some((damage.lost, from));
         Ok(RepairStep::Wants(Box::new(damage), from))

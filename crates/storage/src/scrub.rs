@@ -5,9 +5,9 @@
 use record::{Offset, PartitionId};
 
 use crate::compaction::Place;
-use crate::damage::{Damage, Lost};
+use crate::damage::Damage;
 use crate::fault::Fault;
-use crate::segment::{Chunk, Segment, SegmentFile, SegmentName, open_segment, read_piece, read_table};
+use crate::segment::{Chunk, Segment, SegmentFile, SegmentName, read_piece};
 
 /// Read in one step.
 const STEP_BYTES: u64 = 256 << 10;
@@ -115,30 +115,14 @@ impl Scrub {
     }
 
     fn begin(&mut self) -> Result<(), Fault> {
-        let Place {
-            disk,
-            journal,
-            partition,
-        } = &self.place;
-        let mut file = open_segment(disk, journal, partition, &self.segment)?;
-        file.patient = true;
-        let mut chunks = read_table(&file, &self.segment)?;
+        let (file, mut chunks) = self.place.open(&self.segment)?;
         chunks.drain(..chunks.partition_point(|chunk| chunk.next <= self.log_start));
         self.open = Some((file, chunks));
         Ok(())
     }
 
     fn note(&self, chunk: Option<Chunk>, fault: Fault, scrubbed: &mut Scrubbed) {
-        let Place {
-            journal, partition, ..
-        } = &self.place;
-        let lost = Lost {
-            partition: *partition,
-            segment: self.segment,
-            identity: self.segment.identity(journal.cluster, *partition),
-            chunk,
-        };
-        match Damage::of(lost, fault) {
+        match self.place.damage(self.segment, chunk, fault) {
             Ok(damage) => scrubbed.damages.push(damage),
             Err(fault) => scrubbed.unread = Some(fault),
         }

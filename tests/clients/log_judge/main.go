@@ -37,11 +37,11 @@ type operation struct {
 	Value string `json:"value"`
 	// Of an append where its value stands, of a read where it begins.
 	Offset int `json:"offset"`
-	// What a read found.
+	// The values that a read found.
 	Values []string `json:"values"`
 	// The end of the log, as a read or a question for the tail was told.
 	Tail int `json:"tail"`
-	// Whether the tail must be that of the moment. Otherwise it may be an earlier one.
+	// Says that the tail must be that of the moment. Otherwise it may be an earlier one.
 	Fresh bool `json:"fresh"`
 }
 
@@ -152,7 +152,7 @@ func firstBad(operations []*operation) string {
 		var history []porcupine.Operation
 		end := byReturn[count-1].Return
 		for index, told := range byReturn {
-			// What was called, and had not returned, may have come about.
+			// An operation that was called, and had not returned, may have come about.
 			if index < count || told.Kind == "append" && told.Call < end {
 				back := told.Return
 				if index >= count {

@@ -55,7 +55,7 @@ pub(super) fn run(system: &Ropewalk, read: &Read, events: &Events<'_>) -> Result
     })
 }
 
-/// What one consumer found.
+/// The findings of one consumer.
 #[derive(Default)]
 struct Compared {
     verify: bool,
@@ -87,7 +87,7 @@ impl Taker for Compared {
 impl Compared {
     fn compare(&mut self, partition: i32, value: &[u8]) {
         self.crc32_sum += crc32(value);
-        // What has no stamp shows in the sum.
+        // A record without a stamp shows in the sum.
         if let Some(stamp) = Stamp::parse(value) {
             let last = self.last.insert((partition, stamp.producer), stamp.sequence);
             self.out_of_order += u64::from(last.is_some_and(|last| stamp.sequence <= last));

@@ -60,7 +60,7 @@ impl<'a> Column<'a> {
         self.facts.map_or_else(|| self.system.to_owned(), title)
     }
 
-    /// What its client is called: by its title, or by its name where nothing is known of it.
+    /// The name of its client: by its title, or by its name where nothing is known of it.
     pub(crate) fn client(&self) -> &'a str {
         let known = self.facts.and_then(|system| system.drivers.get(self.driver));
         let title = known.map(|driver| driver.title.as_str());

@@ -84,7 +84,7 @@ pub(crate) fn all(results: &Results) -> Vec<Comparison<'_>> {
     found
 }
 
-/// Whether a name is that of a system, or of one of its variants, which are named after it.
+/// Says whether a name is that of a system, or of one of its variants, which are named after it.
 pub(crate) fn is_named_after(name: &str, system: &str) -> bool {
     let rest = name.strip_prefix(system);
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))

@@ -74,7 +74,7 @@ impl Leases {
         }
     }
 
-    /// Begins anew with a node whose link was taken. What an earlier link delivers must not come here any more.
+    /// Begins anew with a node whose link was taken. Beats of an earlier link must not come here any more.
     pub fn handle_link(&mut self, now: Duration, peer: NodeId) {
         let peer = self.peers.entry(peer).or_default();
         (peer.linked_at, peer.heard, peer.listened_at) = (Some(now), None, None);

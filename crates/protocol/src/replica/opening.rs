@@ -171,7 +171,7 @@ impl Opening {
         None
     }
 
-    /// What is copied equals the best log: it is committed here as far as it is there. A leader that lacks more than its journal has room for
+    /// The copy equals the best log: it is committed here as far as that is there. A leader that lacks more than its journal has room for
     /// could not lay out what it has copied before, and would never have all of it.
     fn commit_what_is_copied(&self, now: Duration, log: &mut Log, actions: &mut VecDeque<Action>) {
         let Stage::Copying { best } = self.stage else {

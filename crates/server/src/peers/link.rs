@@ -359,7 +359,7 @@ async fn give_signs(core: &Rc<Core>, purpose: Purpose, node: NodeId) {
             }),
             Purpose::Shard(shard) => {
                 let shard = core.shard(shard.into());
-                // What a beat follows it must not overtake.
+                // A beat must not overtake the letters before it.
                 post_letters(core, shard);
                 Message::Beat(shard.next_beat(node))
             }

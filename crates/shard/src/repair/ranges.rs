@@ -31,7 +31,7 @@ const LENT_BYTES_MAX: usize = 1 << 20;
 const ANSWER_BYTES_MAX: usize = 15 << 20;
 /// Answers that are read, or wait to be written, at a time.
 const LENT_AT_ONCE: usize = 2;
-/// Wishes that wait. Who sends more is told no.
+/// Wishes that wait. More are refused.
 const WISHES_MAX: usize = 32;
 /// The most that is gathered of a chunk: a batch that fills it may be as long as an answer.
 const CHUNK_BYTES_MAX: usize = 2 * ANSWER_BYTES_MAX;
@@ -97,7 +97,7 @@ impl Shard {
     }
 
     /// Gets batches of another replica in the place of damaged ones: from the one that holds `from` on, before `until`; of a chunk all, of
-    /// a whole segment some. What comes back was checked. `None` if nobody lends them.
+    /// a whole segment some. The batches that come back were checked. `None` if nobody lends them.
     pub(in crate::repair) async fn borrow(
         &self,
         damage: &Damage,

@@ -35,7 +35,7 @@ impl Replication {
 }
 
 impl Shard {
-    /// The beat for a node. What the shard has to say to it has to be sent before.
+    /// The beat for a node. The shard's letters to it have to be sent before.
     pub fn next_beat(&self, to: NodeId) -> Beat {
         let now = self.clock.monotonic();
         self.replication.leases.borrow_mut().next_beat(now, to)

@@ -127,7 +127,7 @@ async fn next_letter(shard: &Shard) -> (NodeId, RangeLetter) {
     }
 }
 
-/// What is taken of answers that `answer` makes of wishes.
+/// The part that is taken of answers which `answer` makes of wishes.
 async fn borrowed(shard: &Rc<Shard>, damage: &Damage, answer: impl Fn(&RangeWish) -> Bytes) -> Option<Bytes> {
     let (first, next) = damage.range();
     let asked = shard.borrow_range(damage, first, next);
@@ -246,7 +246,7 @@ async fn only_what_is_committed_and_kept_is_lent() {
         for wish in nothing {
             assert!(asked(wish).await.is_empty(), "{wish:?}");
         }
-        // Who asks for too much at once is told no.
+        // A wish for too much at once is refused.
         for _ in 0..40 {
             shard.handle_range_wish(OTHER, wish);
         }

@@ -9,6 +9,7 @@ use platform::disk::Disk;
 use record::PartitionId;
 
 use crate::checksum::JournalIdentity;
+use crate::damage::{Damage, Lost};
 use crate::fault::Fault;
 use crate::segment::{Chunk, Segment, SegmentFile, open_segment, read_piece, read_table};
 
@@ -22,6 +23,32 @@ pub(crate) struct Place {
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) journal: JournalIdentity,
     pub(crate) partition: PartitionId,
+}
+
+impl Place {
+    /// Opens a segment with its table of chunks, to be read past the caches while nobody waits.
+    pub(crate) fn open(&self, segment: &Segment) -> Result<(SegmentFile, Vec<Chunk>), Fault> {
+        let mut file = open_segment(&self.disk, &self.journal, &self.partition, segment)?;
+        file.patient = true;
+        let chunks = read_table(&file, segment)?;
+        Ok((file, chunks))
+    }
+
+    /// The damage that a fault tells of, in a chunk of a segment or in its index, as [`Damage::of`] has it.
+    pub(crate) fn damage(
+        &self,
+        segment: Segment,
+        chunk: Option<Chunk>,
+        fault: Fault,
+    ) -> Result<Damage, Fault> {
+        let lost = Lost {
+            partition: self.partition,
+            segment,
+            identity: segment.identity(self.journal.cluster, self.partition),
+            chunk,
+        };
+        Damage::of(lost, fault)
+    }
 }
 
 pub(super) struct Source {
@@ -85,10 +112,7 @@ impl Source {
             let Some(segment) = self.waiting.pop_front() else {
                 return Ok(None);
             };
-            let place = &self.place;
-            let mut file = open_segment(&place.disk, &place.journal, &place.partition, &segment)?;
-            file.patient = true;
-            let mut chunks = read_table(&file, &segment)?;
+            let (file, mut chunks) = self.place.open(&segment)?;
             chunks.drain(..chunks.partition_point(|chunk| chunk.next <= self.from));
             self.open = Some(Open {
                 file,

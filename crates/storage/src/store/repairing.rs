@@ -74,7 +74,7 @@ impl Store {
             return Err(NotNow::InUse);
         }
         if !segment.sealed {
-            // What comes next goes into another one.
+            // Later batches go into another one.
             log.end_segment(Some(segment.first));
             segment.sealed = true;
         }
@@ -109,7 +109,7 @@ impl Store {
         }
     }
 
-    /// Gives a repair up. What it has written is to be removed: by the returned job's `run`, which blocks.
+    /// Gives a repair up. Its file is to be removed: by the returned job's `run`, which blocks.
     pub fn end_repair(&mut self, repair: Repair) -> AbandonedRepair {
         assert!(
             self.repairing.take() == Some(repair.partition()),

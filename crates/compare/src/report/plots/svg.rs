@@ -1,4 +1,4 @@
-//! What all plots share: the template that draws them, colours and marks of systems, and how wide words are.
+//! The parts that all plots share: the template that draws them, colours and marks of systems, and how wide words are.
 
 use minijinja::value::ViaDeserialize;
 use minijinja::{Environment, Value, context};

@@ -163,7 +163,7 @@ fn bodies_that_are_too_short_or_too_long_are_refused() {
         let whole = bytes_of(&message);
         let (byte, body) = (whole[4], &whole[HEADER_BYTES..]);
         let kind = message.kind();
-        // What follows is batches, which are looked at later.
+        // Batches follow, which are looked at later.
         let batches_begin = match name {
             "append" => 30,
             "range" => 28,

@@ -385,7 +385,7 @@ fn what_compaction_has_taken_does_not_come_back() {
     }
 }
 
-/// What was trimmed is neither needed nor brought back.
+/// Trimmed records are neither needed nor brought back.
 #[test]
 fn damage_below_the_beginning_of_the_log_is_left_out() {
     let (sound, _) = laid_out();
