@@ -497,6 +497,12 @@ impl Replica {
         }
     }
 
+    /// The latest epoch that the metadata has told this replica of; `NO_EPOCH` before the first.
+    #[must_use]
+    pub fn assigned(&self) -> Epoch {
+        self.assignment.as_ref().map_or(NO_EPOCH, |of| of.epoch)
+    }
+
     /// The highest epoch promised.
     #[must_use]
     pub fn promised(&self) -> Epoch {
@@ -559,10 +565,9 @@ impl Replica {
     /// The earliest epoch that is listened to. The metadata's word binds like a promise: a disk that lost a promise is told of
     /// no earlier epoch again.
     fn floor(&self) -> Epoch {
-        let assigned = self.assignment.as_ref().map_or(NO_EPOCH, |of| of.epoch);
         match planted(Bug::AssignmentIsNoFloor) {
             true => self.log.promised(),
-            false => self.log.promised().max(assigned),
+            false => self.log.promised().max(self.assigned()),
         }
     }
 

@@ -36,7 +36,7 @@ use tokio::sync::{Notify, Semaphore};
 use tokio::time::sleep;
 
 pub use looks::{FollowerFigures, LedFigures};
-use words::{Deferred, Word, tell_contradiction};
+use words::{Deferred, Early, Word, tell_contradiction};
 pub use words::{Letter, Message};
 
 use super::member::{AtHand, Member, Report, Shipment, split};
@@ -44,8 +44,6 @@ use super::{NotLed, Partition, Role, Shard, partition, repair};
 
 /// Replicas that hear of a link before others have their turn.
 const REPLICAS_IN_ONE_TURN: usize = 200;
-/// Letters that wait for their partition: the metadata that makes it may come a moment later here.
-const EARLY_LETTERS_MAX: usize = 1_000;
 /// Bytes of batches on their way to replicas that lack them, of all partitions of a shard.
 const SHIPPED_BYTES_MAX: usize = 4 << 20;
 /// The longest that followers hear of a tail later than it has moved.
@@ -63,8 +61,7 @@ pub(super) struct Replication {
     room: RefCell<UncommittedRoom>,
     /// Words that wait for room in the journal. Their number is bounded by whoever delivers letters ([`Shard::deferred_bytes`]).
     deferred: RefCell<Deferred>,
-    /// Letters without batches that came before their partition.
-    early: RefCell<BTreeMap<PartitionId, Vec<(NodeId, Letter)>>>,
+    early: RefCell<Early>,
     /// The nodes that letters reach, and which start of each has the link.
     linked: RefCell<BTreeMap<NodeId, u64>>,
     leases: RefCell<Leases>,
@@ -229,8 +226,8 @@ impl Shard {
             return Ok(());
         };
         self.hear(id, Word::Assign(assignment))?;
-        let early = self.replication.early.borrow_mut().remove(&id);
-        for (from, letter) in early.unwrap_or_default() {
+        let early = self.replication.early.borrow_mut().take(id);
+        for (from, letter) in early {
             self.deliver(from, letter);
         }
         Ok(())
@@ -305,9 +302,7 @@ impl Shard {
 
     fn drop_received(&self, peer: NodeId) {
         self.replication.deferred.borrow_mut().drop_of(peer);
-        for letters in self.replication.early.borrow_mut().values_mut() {
-            letters.retain(|(from, _)| *from != peer);
-        }
+        self.replication.early.borrow_mut().drop_of(peer);
     }
 
     /// The bytes of batches that wait for room in the journal. Where they become too many, the links that they came by have to end.
@@ -315,25 +310,22 @@ impl Shard {
         self.replication.deferred.borrow().bytes
     }
 
-    /// Takes a letter of another node. One to a partition that is not here yet waits for it a while; should it be dropped, who sent it asks
-    /// again.
+    /// Takes a letter of another node. One of an epoch that the metadata has not told of here waits for that: until then nobody knows whether this
+    /// replica is the one that it is for, or one that is given up before. Should it be dropped, its sender asks again.
     pub fn deliver(&self, from: NodeId, letter: Letter) {
-        if !self.partitions.borrow().contains_key(&letter.partition) {
-            return self.keep_early(from, letter);
+        if self.is_early(&letter) {
+            return self.replication.early.borrow_mut().keep(from, letter);
         }
         // It may be no replica.
         let _ = self.hear(letter.partition, Word::Message(from, letter.message));
     }
 
-    fn keep_early(&self, from: NodeId, letter: Letter) {
-        let mut early = self.replication.early.borrow_mut();
-        let count: usize = early.values().map(Vec::len).sum();
-        if count >= EARLY_LETTERS_MAX {
-            // Mostly of partitions that are gone.
-            early.clear();
-        }
-        if letter.message.batch_bytes() == 0 {
-            early.entry(letter.partition).or_default().push((from, letter));
+    fn is_early(&self, letter: &Letter) -> bool {
+        let partitions = self.partitions.borrow();
+        match partitions.get(&letter.partition).map(|partition| &partition.role) {
+            None => true,
+            Some(Role::Member(member)) => letter.message.epoch() > member.replica.assigned(),
+            Some(Role::Lone(_)) => false,
         }
     }
 

@@ -98,3 +98,13 @@ fn disks_that_lack_what_they_acknowledged_lose_nothing() {
 fn seed_4_follows_over_what_was_trimmed() {
     assert_eq!(run(4, CLUSTER).violation, None);
 }
+
+/// A replica answered in an epoch in which its node was to begin anew: its leader waited for it no more, and it was never filled.
+#[test]
+fn seed_7029_with_copies_fills_a_replica_that_comes_back_at_once() {
+    let copies = Options {
+        copies: true,
+        ..CLUSTER
+    };
+    assert_eq!(run(7029, copies).violation, None);
+}

@@ -6,8 +6,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 use protocol::leader::NodeId;
 use protocol::replica::{Assignment, Prompt, Refusal, Sworn};
-use record::PartitionId;
+use record::{Epoch, PartitionId};
 use tokio::sync::OwnedSemaphorePermit;
+
+/// Letters that wait for the metadata: one or two for each of very many partitions that get other leaders at once.
+const EARLY_LETTERS_MAX: usize = 50_000;
 
 /// A message from a replica of a partition to another one.
 #[derive(Debug, Clone)]
@@ -42,6 +45,13 @@ pub enum Message {
 }
 
 impl Message {
+    pub(super) fn epoch(&self) -> Epoch {
+        match self {
+            Message::Prompt(prompt, _) => prompt.epoch(),
+            Message::Sworn(sworn) => sworn.epoch(),
+        }
+    }
+
     /// Bytes of its batches.
     pub(super) fn batch_bytes(&self) -> usize {
         match self {
@@ -95,6 +105,46 @@ impl Word {
             }
             _ => false,
         }
+    }
+}
+
+/// Letters without batches that came before the metadata that they belong to, in their order for each partition.
+#[derive(Default)]
+pub(super) struct Early {
+    letters: BTreeMap<PartitionId, Vec<(NodeId, Letter)>>,
+    count: usize,
+}
+
+impl Early {
+    pub(super) fn keep(&mut self, from: NodeId, letter: Letter) {
+        if letter.message.batch_bytes() > 0 {
+            return;
+        }
+        if self.count >= EARLY_LETTERS_MAX {
+            // Mostly of partitions that are gone.
+            self.letters.clear();
+            self.count = 0;
+        }
+        self.count += 1;
+        self.letters
+            .entry(letter.partition)
+            .or_default()
+            .push((from, letter));
+    }
+
+    pub(super) fn take(&mut self, id: PartitionId) -> Vec<(NodeId, Letter)> {
+        let letters = self.letters.remove(&id).unwrap_or_default();
+        self.count -= letters.len();
+        letters
+    }
+
+    /// Drops what a node has sent.
+    pub(super) fn drop_of(&mut self, peer: NodeId) {
+        for letters in self.letters.values_mut() {
+            letters.retain(|(from, _)| *from != peer);
+        }
+        self.letters.retain(|_, letters| !letters.is_empty());
+        self.count = self.letters.values().map(Vec::len).sum();
     }
 }
 

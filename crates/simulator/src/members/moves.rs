@@ -103,7 +103,11 @@ async fn fill_up(shared: &Shared, topics: &[String], all: usize) -> io::Result<O
             continue;
         }
         if let Some(doubted) = sets.iter().find(|held| held.certain < held.replicas.len()) {
-            left = Some(format!("{topic}-{}, of which some are in doubt,", doubted.index));
+            let (index, of) = (doubted.index, &doubted.replicas);
+            left = Some(format!(
+                "{topic}-{index}, of which {} of {of:?} are certain,",
+                doubted.certain
+            ));
         }
         let short = sets
             .into_iter()
