@@ -55,6 +55,8 @@ struct Peer {
     lacks: Option<(Duration, Offset)>,
     /// The end of what it certainly holds of this epoch's log since its link was taken; `None` until it has accepted the epoch.
     durable: Option<Offset>,
+    /// It promised with everything that is committed, and was sent nothing to accept. Only a hint: it counts for no commit.
+    held_at_opening: bool,
     is_reported: bool,
     /// It has said in this epoch, since its link was taken, that it listens to this leader.
     listens: bool,
@@ -145,7 +147,8 @@ impl Leading {
                     peer.is_in_sync = true;
                     // One that has not accepted the epoch takes no word of a tail: it may know less of it than others.
                     let knows_all = found.is_clean && standing.tail == found.tail;
-                    if !(knows_all && peer.counts()) {
+                    peer.held_at_opening = knows_all && peer.counts();
+                    if !peer.held_at_opening {
                         self.send_accept(index, log, actions);
                     }
                 }
@@ -469,7 +472,8 @@ impl Leading {
     pub(super) fn holds_committed(&self, node: NodeId) -> bool {
         let peer = self.index_of(node).map(|index| &self.peers[index]);
         peer.is_some_and(|peer| {
-            let reaches = peer.durable.is_some_and(|durable| durable >= self.leader.tail());
+            let held = peer.durable.or(peer.held_at_opening.then_some(self.first_offset));
+            let reaches = held.is_some_and(|held| held >= self.leader.tail());
             peer.counts() && peer.stage == Stage::Live && reaches
         })
     }
@@ -532,6 +536,7 @@ impl Leading {
         peer.lacks = None;
         peer.is_reported = false;
         peer.listens = false;
+        peer.held_at_opening = false;
         if !planted(Bug::AcksOutliveLink) {
             peer.durable = None;
             self.leader.handle_lost(peer.node);
@@ -663,6 +668,7 @@ fn peers(assignment: &Assignment) -> Vec<Peer> {
         is_in_sync: false,
         lacks: None,
         durable: None,
+        held_at_opening: false,
         is_reported: false,
         listens: false,
     };

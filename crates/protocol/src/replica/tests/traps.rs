@@ -159,6 +159,28 @@ fn an_epoch_opens_when_nobody_can_believe_in_an_earlier_one_any_more() {
     }
 }
 
+/// Nothing is sent to followers where nothing is uncertain, so they acknowledge nothing before the first append. They hold everything all the same.
+#[test]
+fn an_idle_leader_can_give_its_place_to_a_follower_that_promised_the_same() {
+    let mut replica = recover(FOLLOWER, Stored::default());
+    assign(&mut replica, 2, FOLLOWER, true);
+    let opening = actions(&mut replica);
+    flush(&mut replica, FOLLOWER, &opening);
+    let promised = Sworn::Promised {
+        epoch: Epoch(2),
+        standing: promised_here(&opening),
+        believers: Vec::new(),
+    };
+    replica.handle_sworn(NOW, LEADER, &promised);
+    assert_eq!(replica.role(), RoleName::Leading);
+    assert_eq!(
+        (replica.preferred(), replica.successor()),
+        (Some(LEADER), Some(LEADER))
+    );
+    replica.handle_link_lost(NOW, LEADER);
+    assert_eq!((replica.preferred(), replica.successor()), (None, None));
+}
+
 /// The one that is listened to no more is told.
 #[test]
 fn a_leader_is_left_once_when_a_later_one_is_heard() {
