@@ -51,6 +51,13 @@ running or gone. A partition that only it holds moves only while it runs.")]
 Its partitions do not come back by themselves: new topics may be put
 on it, and topics that get more replicas.")]
     Undrain(OneNode),
+    /// Have each partition led by its first replica, and wait for that
+    #[command(after_help = "Example:
+  ropewalk cluster prefer
+
+A node that is back leads its partitions again by itself, once it has had
+everything for three seconds. This waits until all of them do.")]
+    Prefer(Prefer),
     /// Take a stopped node that holds nothing out of the cluster
     #[command(after_help = "Example:
   ropewalk cluster remove 3
@@ -79,6 +86,15 @@ impl Asked {
     fn address(&self) -> String {
         http_of(self.http.as_deref(), &self.remote)
     }
+}
+
+#[derive(Args)]
+struct Prefer {
+    #[command(flatten)]
+    remote: Remote,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
 }
 
 #[derive(Args)]
@@ -129,8 +145,36 @@ pub(crate) fn run(arguments: &ClusterArguments) -> Result<()> {
             let text = format!("node {node} is removed");
             tell(asked.json, text, json!({ "removed": node }))
         }
+        What::Prefer(arguments) => prefer(arguments),
         What::Replace(arguments) => replace(arguments),
     }
+}
+
+fn prefer(arguments: &Prefer) -> Result<()> {
+    let displaced = arguments.remote.connect()?.prefer_leaders()?;
+    let left = || {
+        let reasons = displaced
+            .iter()
+            .filter_map(|one| Some((one, one.still_because.as_ref()?)));
+        reasons.map(|(one, why)| (&one.topic, one.partition, why))
+    };
+    let done = displaced.len() - left().count();
+    let mut lines = vec![match displaced.len() {
+        0 => "each partition is led by its first replica".to_owned(),
+        count => format!(
+            "{done} of {} led by others are led by their first replicas again",
+            counted(count, "partition")
+        ),
+    }];
+    lines.extend(left().map(|(topic, partition, why)| format!("{topic}-{partition}: {why}")));
+    let still =
+        left().map(|(topic, partition, why)| json!({ "topic": topic, "partition": partition, "why": why }));
+    let still: Value = still.collect();
+    tell(
+        arguments.json,
+        lines.join("\n"),
+        json!({ "preferred": done, "still_led_by_others": still }),
+    )
 }
 
 fn status(asked: &Asked) -> Result<()> {
@@ -261,8 +305,13 @@ fn shown(cluster: &Value) -> String {
     let here = cluster["node"].as_i64();
     lines.push(format!("seen by   node {}", or_dash(here)));
     lines.push(String::new());
+    let nodes = cluster["nodes"].as_array().map_or(&[][..], Vec::as_slice);
+    let has_racks = nodes.iter().any(|node| node["rack"].is_string());
     let heading = ["node", "is", "votes", "leads", "holds", "kafka", "peer"];
     let mut rows = vec![heading.map(str::to_owned).to_vec()];
+    if has_racks {
+        rows[0].push("rack".to_owned());
+    }
     let has_vote = |node: i64| {
         group["voters"]
             .as_array()
@@ -290,12 +339,21 @@ fn shown(cluster: &Value) -> String {
             text(&node["kafka"]),
             text(&node["peer"]),
         ]);
+        if has_racks {
+            rows.last_mut().expect("it was pushed").push(text(&node["rack"]));
+        }
     }
     lines.push(table(&rows));
     if let Some(changing @ 1..) = cluster["changing_replicas"].as_u64() {
         lines.push(format!(
             "\nreplicas change of {}",
             counted(changing as usize, "partition")
+        ));
+    }
+    if let Some(unclean @ 1..) = cluster["unclean_partitions"].as_u64() {
+        lines.push(format!(
+            "\n{} opened uncleanly: records that were acknowledged before may be lost (GET /v1/topics/{{topic}} has the epochs)",
+            counted(unclean as usize, "partition")
         ));
     }
     lines.join("\n")
@@ -333,6 +391,23 @@ node  is    votes  leads  holds  kafka    peer
 2     here  yes    2      6      h2:9092  h2:9192
 3     here  yes    2      6      h3:9092  h3:9192";
         assert_eq!(shown(&cluster), expected);
+    }
+
+    #[test]
+    fn racks_and_losses_are_shown_where_there_are_some() {
+        let mut lost = node(1, true);
+        lost["rack"] = "east".into();
+        let mut cluster = json!({
+            "cluster": "abc", "node": 1, "metadata": null, "nodes": [lost, node(2, true)], "unclean_partitions": 1,
+        });
+        let told = shown(&cluster);
+        assert!(
+            told.contains("peer     rack\n") && told.contains("h1:9192  east\n"),
+            "{told}"
+        );
+        assert!(told.contains("1 partition opened uncleanly"), "{told}");
+        cluster["nodes"] = json!([node(2, true)]);
+        assert!(!shown(&cluster).contains("rack"));
     }
 
     #[test]

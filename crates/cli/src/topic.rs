@@ -71,6 +71,18 @@ A topic never gets fewer partitions.")]
   ropewalk topic replicas orders 3
   ropewalk topic replicas orders 3 --wait")]
     Replicas(ReplicasArguments),
+    /// Open partitions with what is left of them, when the other replicas are lost for good
+    ///
+    /// A partition whose leader is lost opens by itself as long as enough replicas are there that hold everything acknowledged. Where the
+    /// disks of too many are lost it waits, so that nothing is given up behind your back. This gives it up: the replicas that are there keep
+    /// what they hold, and acknowledged records that only the others held are lost. Other records will have their offsets.
+    /// First see that the nodes that are away are stopped: one that still runs may go on acknowledging what is lost then.
+    /// Partitions that can open by themselves are left as they are. The epochs opened so are told with the topic for ever.
+    #[command(after_help = "Examples:
+  ropewalk topic open-uncleanly orders --lose-records
+  ropewalk topic open-uncleanly orders --partition 3 --lose-records
+  ropewalk topic replicas orders 3                          get replicas again on other nodes")]
+    OpenUncleanly(UncleanArguments),
     /// Give up a partition's oldest records, for ever
     #[command(after_help = "Examples:
   ropewalk topic trim orders --partition 2 --before 1000
@@ -140,6 +152,21 @@ struct ReplicasArguments {
 }
 
 #[derive(Args)]
+struct UncleanArguments {
+    #[command(flatten)]
+    topic: OneNamed,
+    /// Only this partition
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(i32).range(0..))]
+    partition: Option<i32>,
+    /// Say that you know what this does
+    #[arg(long, required = true)]
+    lose_records: bool,
+    /// A node's HTTP address; without it, port 8092 of the host of --bootstrap
+    #[arg(long, value_name = "HOST:PORT", env = "ROPEWALK_HTTP", value_parser = http_address)]
+    http: Option<String>,
+}
+
+#[derive(Args)]
 struct TrimArguments {
     #[command(flatten)]
     topic: OneNamed,
@@ -183,6 +210,7 @@ pub(crate) fn run(arguments: TopicArguments) -> Result<()> {
         TopicCommand::Describe(arguments) => describe(&arguments),
         TopicCommand::Grow(arguments) => grow(&arguments),
         TopicCommand::Replicas(arguments) => set_replicas(&arguments),
+        TopicCommand::OpenUncleanly(arguments) => open_uncleanly(&arguments),
         TopicCommand::Trim(arguments) => trim(&arguments),
         TopicCommand::Delete(arguments) => delete(&arguments),
     }
@@ -295,6 +323,30 @@ fn set_replicas(arguments: &ReplicasArguments) -> Result<()> {
         text,
         json!({ "topic": name, "replicas": wanted, "partitions_to_go": left }),
     )
+}
+
+fn open_uncleanly(arguments: &UncleanArguments) -> Result<()> {
+    let OneNamed { name, everywhere } = &arguments.topic;
+    let address = http_of(arguments.http.as_deref(), &everywhere.remote);
+    let path = format!("/v1/topics/{name}/unclean-opening");
+    let wanted = match arguments.partition {
+        Some(partition) => json!({ "partitions": [partition] }),
+        None => json!({}),
+    };
+    let answer = change(&address, "POST", &path, &wanted)?;
+    let opened = answer["opened"].as_array().map_or(&[][..], Vec::as_slice);
+    let text = match opened {
+        [] => format!("nothing to do: enough replicas of topic {name} are there, and it opens by itself"),
+        _ => {
+            let indexes: Vec<String> = opened.iter().map(Value::to_string).collect();
+            format!(
+                "opened {} of topic {name} with what is left: {}",
+                counted(opened.len(), "partition"),
+                indexes.join(", ")
+            )
+        }
+    };
+    tell(everywhere.json, text, json!({ "topic": name, "opened": opened }))
 }
 
 fn counted_replicas(count: i32) -> String {

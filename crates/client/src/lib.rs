@@ -45,7 +45,7 @@ pub use producer::{Acks, BatchId, Completion, IDEMPOTENT_IN_FLIGHT_MAX, Producer
 pub use topic_consumer::{Stretch, TopicConsumer};
 pub use topic_follower::{Followed, Lost, TopicFollower};
 pub use topic_producer::TopicProducer;
-pub use topics::NewTopic;
+pub use topics::{Displaced, NewTopic};
 
 // Types of the signatures above, so that users of the client need not name the crates that have them.
 /// The requests that a `Connection` sends.

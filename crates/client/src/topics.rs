@@ -7,12 +7,25 @@ use std::time::{Duration, Instant};
 use kafka_wire::create_partitions::CreatePartitionsTopic;
 use kafka_wire::create_topics::{CreatableTopic, CreatableTopicConfig};
 use kafka_wire::delete_topics::DeleteTopicState;
-use kafka_wire::{CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest, Text};
+use kafka_wire::{
+    CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest, ElectLeadersRequest, Text,
+};
 
 use crate::cluster::{Cluster, TopicMetadata};
 use crate::error::{Result, succeeded};
 use crate::offsets::OffsetQuery;
 use crate::patience::Backoff;
+
+/// A partition that was led by another than its first replica.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Displaced {
+    /// The topic's name.
+    pub topic: String,
+    /// The partition's index.
+    pub partition: i32,
+    /// Why it still is; `None` if it is not.
+    pub still_because: Option<String>,
+}
 
 /// A topic to be made.
 #[derive(Debug, Clone)]
@@ -150,6 +163,32 @@ impl Cluster {
         let answer = response.results.first();
         let outcome = answer.map(|result| (result.error_code, result.error_message.as_ref()));
         succeeded(format!("growing topic {topic} to {count} partitions"), outcome)
+    }
+
+    /// Has each partition led by its first replica, and waits for that. Returns the partitions that were led by others, each with the reason why it
+    /// still is, if it is.
+    ///
+    /// # Errors
+    /// `Broker`, if the whole is refused.
+    pub fn prefer_leaders(&mut self) -> Result<Vec<Displaced>> {
+        let request = ElectLeadersRequest {
+            election_type: 0,
+            topic_partitions: None,
+            timeout_ms: self.timeout_ms(),
+        };
+        let response = self.call_controller(&request)?;
+        succeeded("electing leaders".to_owned(), Some((response.error_code, None)))?;
+        let topics = response.replica_election_results.into_iter();
+        let displaced = topics.flat_map(|topic| {
+            let name = topic.topic.to_string();
+            topic.partition_result.into_iter().map(move |told| Displaced {
+                topic: name.clone(),
+                partition: told.partition_id,
+                still_because: (told.error_code != 0)
+                    .then(|| told.error_message.as_ref().map_or("", Text::as_str).to_owned()),
+            })
+        });
+        Ok(displaced.collect())
     }
 
     /// The time that brokers may take for an operation: most of the time that their answer is waited for.

@@ -189,6 +189,8 @@ struct Partition {
     reassignment: Option<Box<Reassignment>>,
     /// Members whose disks may have lost what they acknowledged; mostly none.
     uncertain: Vec<NodeId>,
+    /// The epochs that were opened uncleanly, the last ones of them; mostly none.
+    unclean: Vec<Epoch>,
 }
 
 /// The leader of a partition, and its epoch.
@@ -206,6 +208,8 @@ pub struct PartitionState {
     pub is_shared: bool,
     /// Replicas whose disks may have lost what they acknowledged: they count for nothing.
     pub uncertain: Vec<NodeId>,
+    /// The epochs that an operator had opened without replicas that may have held more: before each, acknowledged records may be lost.
+    pub unclean: Vec<Epoch>,
 }
 
 impl PartitionState {
@@ -396,6 +400,7 @@ impl Metadata {
             replicas: Arc::clone(&partition.replicas),
             is_shared: partition.is_shared,
             uncertain: partition.uncertain.clone(),
+            unclean: partition.unclean.clone(),
             target: match partition.reassignment.as_deref() {
                 Some(Reassignment::Filling { target, .. }) => Some(Arc::clone(target)),
                 _ => None,

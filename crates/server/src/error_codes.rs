@@ -179,6 +179,8 @@ fn plan_code(error: &PlanError) -> ErrorCode {
         | PlanError::Unreachable { .. }
         | PlanError::ChosenPartitions { .. }
         | PlanError::ChosenReplicas { .. } => ErrorCode::InvalidReplicaAssignment,
+        PlanError::NotStuck { .. } => ErrorCode::ElectionNotNeeded,
+        PlanError::NobodyLeft { .. } => ErrorCode::EligibleLeadersNotAvailable,
         PlanError::NoReassignment => ErrorCode::NoReassignmentInProgress,
         PlanError::LeaderChanged { .. } => ErrorCode::NotLeaderOrFollower,
         PlanError::ProducerIdsExhausted => ErrorCode::UnknownServerError,

@@ -130,6 +130,8 @@ pub(crate) struct ClusterFigures {
     pub(crate) moving_partitions: usize,
     /// Replicas that count for nothing until they are filled again.
     pub(crate) doubted_replicas: usize,
+    /// Partitions that were ever opened uncleanly.
+    pub(crate) unclean_partitions: usize,
 }
 
 /// The figures of one topic on one core.

@@ -308,6 +308,11 @@ impl Metadata {
                 epoch,
                 replicas,
             } => self.set_replicas(*partition, *epoch, replicas),
+            Command::OpenUncleanly {
+                partition,
+                epoch,
+                replicas,
+            } => self.open_uncleanly(*partition, *epoch, replicas),
             Command::CaughtUp {
                 partition,
                 epoch,
@@ -437,6 +442,11 @@ impl Metadata {
                 epoch,
                 replicas,
             } => self.check_set_replicas(*partition, *epoch, replicas),
+            Command::OpenUncleanly {
+                partition,
+                epoch,
+                replicas,
+            } => self.check_open_uncleanly(*partition, *epoch, replicas),
             Command::CaughtUp {
                 partition,
                 epoch,
@@ -602,6 +612,7 @@ impl Metadata {
                 is_shared: replicas.len() > 1,
                 reassignment: None,
                 uncertain: Vec::new(),
+                unclean: Vec::new(),
             }
         };
         replica_sets.iter().map(new_partition).collect()

@@ -142,6 +142,16 @@ pub enum Command {
         /// The replicas. Those that are none yet are sent the log first.
         replicas: ReplicaSet,
     },
+    /// Opens the next epoch of one partition with what these members hold, though others may hold more: an operator's word. What only others
+    /// have is lost.
+    OpenUncleanly {
+        /// The partition.
+        partition: PartitionId,
+        /// The epoch: one above the present one.
+        epoch: Epoch,
+        /// The members that are left, all of whom are asked; the first leads.
+        replicas: ReplicaSet,
+    },
     /// The leader of an epoch says that a node which is to become a replica holds all that is committed. The last one opens the next epoch.
     CaughtUp {
         /// The partition.
@@ -188,10 +198,11 @@ pub const COMMAND_BYTES_MAX: usize = 384 << 10;
 
 const FORMAT: &str = "metadata command";
 /// Says since version 2 for which client's address topics are made or changed, and since 3 how other nodes reach a node. Since 4 there are
-/// changes of replicas, and nodes that are drained or removed, and since 5 the racks of nodes.
-const VERSION: u8 = 5;
+/// changes of replicas, and nodes that are drained or removed, since 5 the racks of nodes, and since 6 epochs that are opened uncleanly.
+const VERSION: u8 = 6;
 /// 16 is a part of an image.
 const DOUBT_KIND: u8 = 17;
+const UNCLEAN_KIND: u8 = 18;
 const FIRST_WITH_CLIENTS: u8 = 2;
 const FIRST_WITH_HOMES: u8 = 3;
 const FIRST_WITH_RACKS: u8 = 5;
@@ -261,6 +272,7 @@ impl Command {
             | Command::StartNode { .. }
             | Command::JoinNode { .. }
             | Command::OpenEpoch { .. }
+            | Command::OpenUncleanly { .. }
             | Command::CaughtUp { .. }
             | Command::Settled { .. }
             | Command::DrainNode { .. }
@@ -376,6 +388,16 @@ impl Command {
                 replicas,
             } => {
                 writer.u8(11);
+                write_partition(&mut writer, *partition);
+                writer.i32(epoch.0);
+                write_replica_set(&mut writer, replicas);
+            }
+            Command::OpenUncleanly {
+                partition,
+                epoch,
+                replicas,
+            } => {
+                writer.u8(UNCLEAN_KIND);
                 write_partition(&mut writer, *partition);
                 writer.i32(epoch.0);
                 write_replica_set(&mut writer, replicas);
@@ -512,6 +534,11 @@ fn read_command(reader: &mut Reader<'_>, version: u8) -> Result<Command, DecodeE
         },
         15 => Command::RemoveNode {
             node: NodeId(reader.i32("node")?),
+        },
+        UNCLEAN_KIND => Command::OpenUncleanly {
+            partition: read_partition(reader)?,
+            epoch: Epoch(reader.i32("epoch")?),
+            replicas: read_replica_set(reader)?,
         },
         DOUBT_KIND => Command::DoubtNode {
             node: NodeId(reader.i32("node")?),

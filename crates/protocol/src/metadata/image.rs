@@ -30,11 +30,12 @@ use crate::producers::ProducerId;
 
 const FORMAT: &str = "metadata image";
 /// Says since version 2 how other nodes reach a node, and which have joined and not started; since 3 which replicas change, and which nodes are
-/// drained; since 4 the racks of nodes.
-const VERSION: u8 = 4;
+/// drained; since 4 the racks of nodes; since 5 the epochs that were opened uncleanly.
+const VERSION: u8 = 5;
 const FIRST_WITH_HOMES: u8 = 2;
 const FIRST_WITH_REASSIGNMENTS: u8 = 3;
 const FIRST_WITH_RACKS: u8 = 4;
+const FIRST_WITH_UNCLEAN_EPOCHS: u8 = 5;
 const CHECKSUM_BYTES: usize = 8;
 /// Incarnations and epochs: far from what counting up could reach, so that what goes on from there never overflows.
 const COUNT_MAX: i32 = i32::MAX / 2;
@@ -258,12 +259,16 @@ impl Metadata {
             is_shared: replicas.len() > 1,
             reassignment: None,
             uncertain: Vec::new(),
+            unclean: Vec::new(),
             replicas,
         };
         if version >= FIRST_WITH_REASSIGNMENTS {
             partition.is_shared = read_flag(reader, "shared partition")?;
             partition.reassignment = read_reassignment(reader)?.map(Box::new);
             partition.uncertain = read_replica_set(reader)?.to_vec();
+        }
+        if version >= FIRST_WITH_UNCLEAN_EPOCHS {
+            partition.unclean = read_epochs(reader)?;
         }
         let replicas = &partition.replicas;
         possible(self.is_replica_set(replicas), "replicas")?;
@@ -274,7 +279,7 @@ impl Metadata {
         let is_lone = replicas.len() == 1 && partition.reassignment.is_none();
         possible(partition.is_shared || is_lone, "shared partition")?;
         let is_sound = match partition.reassignment.as_deref() {
-            None => true,
+            None | Some(Reassignment::Unclean) => true,
             Some(Reassignment::Unsettled { before }) => self.is_replica_set(before) && before != replicas,
             Some(Reassignment::Filling { target, caught_up }) => {
                 let mut joining = partition.joining();
@@ -288,15 +293,14 @@ impl Metadata {
         };
         possible(is_sound, "change of replicas")?;
         let uncertain = &partition.uncertain;
-        let members = || {
-            partition
-                .holders()
-                .filter(|node| !partition.joining().any(|joining| joining == *node))
-        };
         let is_member = |(index, node): (usize, &NodeId)| {
-            members().any(|member| member == *node) && !uncertain[..index].contains(node)
+            partition.members().any(|member| member == *node) && !uncertain[..index].contains(node)
         };
         possible(uncertain.iter().enumerate().all(is_member), "nodes in doubt")?;
+        let unclean = &partition.unclean;
+        let can_be = |epoch: &Epoch| (Epoch(1)..=partition.opened_epoch).contains(epoch);
+        let is_sound = unclean.is_sorted_by(|one, next| one < next) && unclean.iter().all(can_be);
+        possible(is_sound, "epochs opened uncleanly")?;
         Ok(partition)
     }
 
@@ -336,6 +340,7 @@ fn write_values<'a>(writer: &mut Writer, values: impl Iterator<Item = (&'static 
 
 const FILLING: u8 = 1;
 const UNSETTLED: u8 = 2;
+const UNCLEAN: u8 = 3;
 
 fn write_reassignment(writer: &mut Writer, reassignment: Option<&Reassignment>) {
     match reassignment {
@@ -349,7 +354,13 @@ fn write_reassignment(writer: &mut Writer, reassignment: Option<&Reassignment>) 
             writer.u8(UNSETTLED);
             write_replica_set(writer, before);
         }
+        Some(Reassignment::Unclean) => writer.u8(UNCLEAN),
     }
+}
+
+fn read_epochs(reader: &mut Reader<'_>) -> Result<Vec<Epoch>, DecodeError> {
+    let count = reader.count("epochs opened uncleanly", 4)?;
+    (0..count).map(|_| Ok(Epoch(reader.i32("epoch")?))).collect()
 }
 
 fn read_reassignment(reader: &mut Reader<'_>) -> Result<Option<Reassignment>, DecodeError> {
@@ -363,6 +374,7 @@ fn read_reassignment(reader: &mut Reader<'_>) -> Result<Option<Reassignment>, De
         UNSETTLED => Some(Reassignment::Unsettled {
             before: read_replica_set(reader)?,
         }),
+        UNCLEAN => Some(Reassignment::Unclean),
         value => return Err(DecodeError::UnknownKind { field, value }),
     })
 }
@@ -383,6 +395,8 @@ fn write_topic(writer: &mut Writer, topic: &Topic) {
         writer.u8(u8::from(run[0].is_shared));
         write_reassignment(writer, run[0].reassignment.as_deref());
         write_replica_set(writer, &run[0].uncertain);
+        writer.count(run[0].unclean.len());
+        run[0].unclean.iter().for_each(|epoch| writer.i32(epoch.0));
     }
     write_client(writer, topic.client);
 }

@@ -106,6 +106,20 @@ pub enum PlanError {
         /// The nodes that others reach.
         reachable: usize,
     },
+    /// Nobody needs to give anything up (Kafka: ELECTION_NOT_NEEDED).
+    #[error(
+        "{partition} needs no unclean opening: enough of its replicas are there to open it with everything that was acknowledged"
+    )]
+    NotStuck {
+        /// The partition.
+        partition: PartitionId,
+    },
+    /// No replica is there whose log could be opened (Kafka: ELIGIBLE_LEADERS_NOT_AVAILABLE).
+    #[error("none of the replicas of {partition} is there: start a node that holds one")]
+    NobodyLeft {
+        /// The partition.
+        partition: PartitionId,
+    },
     /// Nothing can be sent to a node (Kafka: INVALID_REPLICA_ASSIGNMENT).
     #[error(
         "node {node} can hold no more replicas: other nodes do not reach it (start it with --peer), or it is drained"

@@ -5,12 +5,16 @@
 //!                   beside the replica set, and count nowhere          old one has to be met by who opens an epoch
 //!                                 the last CaughtUp
 //! ```
+//! An operator's word (`OpenUncleanly`) puts the members that are left in force from wherever it is, and what only others hold is lost. They are
+//! unsettled, too: all of them have to be met until an ack quorum holds what the best of them had.
+//!
 //! Every arrow but the last opens an epoch. A second change has to wait for `Settled`: two sets that may hold something alone would
 //! make a log that nobody can find (run 3 in docs/protocols/replication.md). Nobody gives a replica up before.
 
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use record::{Epoch, PartitionId};
@@ -36,7 +40,13 @@ pub(super) enum Reassignment {
         /// The replica set before.
         before: ReplicaSet,
     },
+    /// The replicas are those that were left when an operator had their log opened without the others, and not every ack quorum of them is
+    /// known to hold what the best of them had.
+    Unclean,
 }
+
+/// The epochs that are known to have been opened uncleanly; earlier ones are forgotten.
+const UNCLEAN_EPOCHS_MAX: usize = 16;
 
 impl Partition {
     /// Those that are sent the log and count nowhere.
@@ -77,7 +87,33 @@ impl Partition {
     }
 
     fn is_unsettled(&self) -> bool {
-        matches!(self.reassignment.as_deref(), Some(Reassignment::Unsettled { .. }))
+        let change = self.reassignment.as_deref();
+        matches!(
+            change,
+            Some(Reassignment::Unsettled { .. } | Reassignment::Unclean)
+        )
+    }
+
+    /// The nodes whose acknowledgements may have committed something that nobody else holds.
+    pub(super) fn members(&self) -> impl Iterator<Item = NodeId> + '_ {
+        let holders = self.holders();
+        holders.filter(|node| !self.joining().any(|joining| joining == *node))
+    }
+
+    /// The replica sets of which a seal quorum has to be met by who opens an epoch, and that quorum.
+    fn earlier(&self) -> Vec<Configuration> {
+        let last = configuration(&self.replicas);
+        match self.reassignment.as_deref() {
+            Some(Reassignment::Unsettled { before }) => vec![configuration(before), last],
+            Some(Reassignment::Unclean) => vec![
+                Configuration {
+                    ack_quorum: 1,
+                    ..last.clone()
+                },
+                last,
+            ],
+            Some(Reassignment::Filling { .. }) | None => vec![last],
+        }
     }
 }
 
@@ -95,19 +131,14 @@ impl Metadata {
     pub fn assignment(&self, partition: PartitionId) -> Option<Assignment> {
         let found = self.find_partition(partition).filter(|found| found.is_shared)?;
         let epoch = self.epoch_of(found);
-        let configuration = configuration(&found.replicas);
-        let mut earlier = Vec::new();
-        if let Some(Reassignment::Unsettled { before }) = found.reassignment.as_deref() {
-            earlier.push(self::configuration(before));
-        }
-        if epoch > Epoch(0) {
-            earlier.push(configuration.clone());
-        }
         Some(Assignment {
             epoch,
             leader: found.leader,
-            configuration,
-            earlier,
+            configuration: configuration(&found.replicas),
+            earlier: match epoch {
+                Epoch(0) => Vec::new(),
+                _ => found.earlier(),
+            },
             joining: found.joining().collect(),
             uncertain: found.uncertain.clone(),
         })
@@ -160,16 +191,8 @@ impl Metadata {
 
     /// Puts the target in force. Its first node leads if the leader is none of it.
     fn switch(&mut self, partition: PartitionId, epoch: Epoch) {
-        let topic = self.topics.get_mut(&partition.topic).expect("checked");
-        self.taken.remove(topic);
-        let index = usize::try_from(partition.index).expect("checked");
-        let found = &mut topic.partitions[index];
-        let target = Arc::clone(found.wanted());
-        let before = std::mem::replace(&mut found.replicas, target);
-        // Whoever made the topic has it count, as before.
-        topic.bytes += partitions_bytes([&found.replicas]);
-        topic.bytes -= partitions_bytes([&before]);
-        self.taken.add(topic);
+        let target = Arc::clone(self.partition_mut(partition).wanted());
+        let before = self.replace(partition, target);
         let found = self.partition_mut(partition);
         found.reassignment = Some(Box::new(Reassignment::Unsettled { before }));
         let stays = found.replicas.contains(&found.leader);
@@ -179,6 +202,53 @@ impl Metadata {
             false => *certain.unwrap_or(&found.replicas[0]),
         };
         self.open_epoch(partition, epoch, leader);
+    }
+
+    /// Gives a partition other replicas, and returns those before.
+    fn replace(&mut self, partition: PartitionId, replicas: ReplicaSet) -> ReplicaSet {
+        let topic = self.topics.get_mut(&partition.topic).expect("checked");
+        self.taken.remove(topic);
+        let index = usize::try_from(partition.index).expect("checked");
+        let found = &mut topic.partitions[index];
+        let before = std::mem::replace(&mut found.replicas, replicas);
+        // Whoever made the topic has it count, as before.
+        topic.bytes += partitions_bytes([&found.replicas]);
+        topic.bytes -= partitions_bytes([&before]);
+        self.taken.add(topic);
+        before
+    }
+
+    pub(super) fn check_open_uncleanly(
+        &self,
+        partition: PartitionId,
+        epoch: Epoch,
+        replicas: &ReplicaSet,
+    ) -> Result<(), ApplyError> {
+        let found = self.check_partition(partition)?;
+        self.check_next_epoch(found, epoch)?;
+        self.check_replica_sets(0, std::slice::from_ref(replicas))?;
+        let is_member = |node: &&NodeId| found.is_shared && found.members().any(|member| member == **node);
+        match replicas.iter().find(|node| !is_member(node)) {
+            Some(leader) => Err(ApplyError::NotAReplica {
+                leader: *leader,
+                partition,
+            }),
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn open_uncleanly(&mut self, partition: PartitionId, epoch: Epoch, replicas: &ReplicaSet) {
+        self.replace(partition, Arc::clone(replicas));
+        let found = self.partition_mut(partition);
+        // What they hold is the log from now on: nobody holds it against them that they may have held more.
+        found.uncertain.clear();
+        // One alone is asked in any case.
+        found.reassignment = (replicas.len() > 1).then(|| Box::new(Reassignment::Unclean));
+        if found.unclean.len() == UNCLEAN_EPOCHS_MAX {
+            found.unclean.remove(0);
+        }
+        found.unclean.push(epoch);
+        self.open_epoch(partition, epoch, replicas[0]);
     }
 
     pub(super) fn check_caught_up(
@@ -254,7 +324,7 @@ impl Metadata {
             match found.reassignment.as_deref_mut() {
                 Some(Reassignment::Filling { caught_up, .. }) => caught_up.retain(|known| *known != node),
                 Some(Reassignment::Unsettled { before }) => is_member |= before.contains(&node),
-                None => {}
+                Some(Reassignment::Unclean) | None => {}
             }
             if is_member && !found.uncertain.contains(&node) {
                 found.uncertain.push(node);
@@ -365,6 +435,34 @@ impl Metadata {
             }),
             _ => Err(PlanError::NoReassignment),
         }
+    }
+
+    /// Plans that the members of a partition that are here open it with what they hold: the others are lost, an operator says.
+    ///
+    /// # Errors
+    /// See [`PlanError`]; `NotStuck` where enough of them are here to open it with everything, and `NobodyLeft` where none is.
+    pub fn plan_unclean(
+        &self,
+        partition: PartitionId,
+        here: &BTreeSet<NodeId>,
+    ) -> Result<Command, PlanError> {
+        let found = self.check_partition(partition)?;
+        let counts = |node: &&NodeId| here.contains(*node) && !found.uncertain.contains(*node);
+        let is_met = |of: &Configuration| of.replicas.iter().filter(counts).count() >= of.seal_quorum();
+        if found.earlier().iter().all(is_met) {
+            return Err(PlanError::NotStuck { partition });
+        }
+        let mut left: Vec<NodeId> = found.members().filter(|node| here.contains(node)).collect();
+        // The present leader goes on where it can; one whose disk is in doubt leads only where all are.
+        left.sort_by_key(|node| (found.uncertain.contains(node), *node != found.leader));
+        if left.is_empty() {
+            return Err(PlanError::NobodyLeft { partition });
+        }
+        self.checked(Command::OpenUncleanly {
+            partition,
+            epoch: Epoch(self.epoch_of(found).0 + 1),
+            replicas: left.into(),
+        })
     }
 
     /// Plans that a replica counts as filled, or that the replica set before counts no more: reports of the leader of an epoch.

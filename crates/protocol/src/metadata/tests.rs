@@ -474,10 +474,10 @@ fn commands_of_version_1_name_no_client() {
 #[test]
 fn unknown_versions_and_kinds_are_refused() {
     let mut bytes = start(0).encode().to_vec();
-    bytes[0] = 6;
+    bytes[0] = 7;
     assert!(matches!(
         Command::decode(&bytes),
-        Err(DecodeError::UnknownVersion { got: 6, known: 5, .. })
+        Err(DecodeError::UnknownVersion { got: 7, known: 6, .. })
     ));
     assert_eq!(
         Command::decode(&[1, 99]),
@@ -698,6 +698,17 @@ pub(super) fn any_command() -> impl Strategy<Value = Command> {
             prop::collection::vec((0..4).prop_map(NodeId), 0..4)
         )
             .prop_map(|(topic, index, epoch, replicas)| Command::SetReplicas {
+                partition: PartitionId { topic, index },
+                epoch: Epoch(epoch),
+                replicas: replicas.into(),
+            }),
+        (
+            id.clone(),
+            0..3,
+            0..4,
+            prop::collection::vec((0..4).prop_map(NodeId), 0..4)
+        )
+            .prop_map(|(topic, index, epoch, replicas)| Command::OpenUncleanly {
                 partition: PartitionId { topic, index },
                 epoch: Epoch(epoch),
                 replicas: replicas.into(),

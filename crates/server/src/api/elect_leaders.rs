@@ -1,5 +1,5 @@
-//! ElectLeaders: has partitions led by the replica that should lead them (KIP-460). That replica leads again by itself, as soon as it has
-//! everything; a client that asks is answered then.
+//! ElectLeaders (KIP-460). The replica that should lead a partition leads it again by itself, as soon as it has everything; a client that asks
+//! for it is answered then. An unclean election is held by nobody but who asks for it, and only where too few replicas are left for a clean one.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -9,46 +9,59 @@ use kafka_wire::elect_leaders::{PartitionResult, ReplicaElectionResult, TopicPar
 use kafka_wire::{ElectLeadersRequest, ElectLeadersResponse, ErrorCode, Text};
 use platform::slices::Slices;
 use protocol::NodeId;
-use protocol::metadata::{Metadata, PartitionState};
+use protocol::metadata::{Metadata, PartitionState, PlanError, Plans};
 use record::PartitionId;
 use tokio::time::{Instant, sleep};
 
 use super::Envelope;
 use super::gather::gather;
-use super::topic_change::patience;
+use super::topic_change::{Refusal, change, conclude, patience};
+use crate::budget::SharedRoom;
+use crate::caller::Caller;
 use crate::core::Core;
 use crate::long::Long;
 use crate::owner::find_partition;
 
 /// The replica named first shall lead.
 const PREFERRED: i8 = 0;
-/// Any replica shall lead if none that is in sync can.
-const UNCLEAN: i8 = 1;
+/// Any replica shall lead if none that is known to hold everything can.
+pub(crate) const UNCLEAN: i8 = 1;
 /// Between two looks at who leads.
 const LOOK: Duration = Duration::from_millis(50);
+/// Kafka's words.
+const NOT_HOSTED: &str = "This server does not host this topic-partition.";
 /// Topics and partitions that are looked at before others have their turn.
 const ENTRIES_IN_ONE_TURN: usize = 5_000;
 
-pub(super) async fn handle(
+pub(crate) async fn handle(
     core: Rc<Core>,
     request: ElectLeadersRequest,
-    Envelope { room, .. }: Envelope,
+    Envelope { caller, room, .. }: Envelope,
 ) -> ElectLeadersResponse {
-    let wanted = request.election_type;
-    if ![PREFERRED, UNCLEAN].contains(&wanted) {
-        return ElectLeadersResponse {
-            error_code: ErrorCode::InvalidRequest.code(),
-            ..ElectLeadersResponse::default()
-        };
-    }
-    let deadline = Instant::now() + patience(request.timeout_ms);
+    let patience = patience(request.timeout_ms);
     let named = request
         .topic_partitions
         .map(|named| Long::of(&core, named, &room));
-    let displaced = match (&named, wanted) {
-        (_, UNCLEAN) => BTreeSet::new(),
-        (Some(named), _) => displaced_among(&core, named).await,
-        (None, _) => displaced(&core).await,
+    match request.election_type {
+        PREFERRED => prefer(core, named, room, patience).await,
+        UNCLEAN => open_uncleanly(core, named, (&caller, room), patience).await,
+        _ => ElectLeadersResponse {
+            error_code: ErrorCode::InvalidRequest.code(),
+            ..ElectLeadersResponse::default()
+        },
+    }
+}
+
+async fn prefer(
+    core: Rc<Core>,
+    named: Option<Long<TopicPartitions>>,
+    room: SharedRoom,
+    patience: Duration,
+) -> ElectLeadersResponse {
+    let deadline = Instant::now() + patience;
+    let displaced = match &named {
+        Some(named) => displaced_among(&core, named).await,
+        None => find(&core, |_, _, state| is_displaced(state)).await,
     };
     tokio::select! {
         biased;
@@ -64,13 +77,8 @@ pub(super) async fn handle(
         &core,
         &topics,
         |topic| &topic.partitions,
-        |topic, index| {
-            core.with_metadata(|metadata| elected(metadata, (&topic.topic, *index), wanted, &displaced))
-        },
-        |topic, partition_result| ReplicaElectionResult {
-            topic: topic.topic.clone(),
-            partition_result,
-        },
+        |topic, index| core.with_metadata(|metadata| elected(metadata, (&topic.topic, *index), &displaced)),
+        told,
     );
     ElectLeadersResponse {
         replica_election_results: results.await,
@@ -78,25 +86,88 @@ pub(super) async fn handle(
     }
 }
 
-/// The partitions that others lead than their first replicas.
-async fn displaced(core: &Rc<Core>) -> BTreeSet<PartitionId> {
+/// Opens partitions with what those of their replicas hold that are here, where a clean opening waits for others.
+async fn open_uncleanly(
+    core: Rc<Core>,
+    named: Option<Long<TopicPartitions>>,
+    (caller, room): (&Caller, SharedRoom),
+    patience: Duration,
+) -> ElectLeadersResponse {
+    let here = core.nodes_here().await;
+    let topics = match named {
+        Some(named) => named,
+        None => {
+            let is_stuck = |metadata: &Metadata, id, _: &PartitionState| {
+                !matches!(metadata.plan_unclean(id, &here), Err(PlanError::NotStuck { .. }))
+            };
+            Long::of(&core, by_topic(&core, &find(&core, is_stuck).await), &room)
+        }
+    };
     let mut slices = Slices::of(ENTRIES_IN_ONE_TURN);
-    let mut displaced = BTreeSet::new();
+    let (mut wanted, mut outcomes) = (Vec::new(), Vec::new());
+    for topic in &*topics {
+        for index in &topic.partitions {
+            let found = core.with_metadata(|metadata| find_partition(metadata, &topic.topic, *index));
+            let found = found.map_err(|code| Refusal::new(code, NOT_HOSTED));
+            outcomes.push(found.map(|id| wanted.push(id)));
+            slices.did(1).await;
+        }
+    }
+    let plan = move |metadata: &Metadata, id, _: &mut Plans| metadata.plan_unclean(id, &here);
+    let made = change(&core, caller, room, patience, wanted, plan).await;
+    conclude(&mut outcomes, made);
+    let mut outcomes = outcomes.into_iter();
+    let results = gather(
+        &core,
+        &topics,
+        |topic| &topic.partitions,
+        |_, index| {
+            let refusal = outcomes.next().expect("each has an outcome").err();
+            PartitionResult {
+                partition_id: *index,
+                error_code: refusal.as_ref().map_or(0, |refusal| refusal.code.code()),
+                error_message: refusal.and_then(|refusal| refusal.text()),
+            }
+        },
+        told,
+    );
+    ElectLeadersResponse {
+        replica_election_results: results.await,
+        ..ElectLeadersResponse::default()
+    }
+}
+
+fn told(topic: &TopicPartitions, partition_result: Vec<PartitionResult>) -> ReplicaElectionResult {
+    ReplicaElectionResult {
+        topic: topic.topic.clone(),
+        partition_result,
+    }
+}
+
+/// The partitions, of all there are, that something is so of.
+async fn find(
+    core: &Rc<Core>,
+    is_so: impl Fn(&Metadata, PartitionId, &PartitionState) -> bool,
+) -> BTreeSet<PartitionId> {
+    let mut slices = Slices::of(ENTRIES_IN_ONE_TURN);
+    let mut those = BTreeSet::new();
     for (_, topic) in core.all_topics().await {
         let partitions = core.with_metadata(|metadata| {
             let found = metadata.topic(topic)?;
             for (index, state) in (0..).zip(metadata.partitions(found)) {
-                if is_displaced(&state) {
-                    displaced.insert(PartitionId { topic, index });
+                let id = PartitionId { topic, index };
+                if is_so(metadata, id, &state) {
+                    those.insert(id);
                 }
             }
             Some(found.partition_count())
         });
         slices.did(1 + partitions.unwrap_or(0) as usize).await;
     }
-    displaced
+    those
 }
 
+/// The partitions, of these, that others lead than their first replicas.
 async fn displaced_among(core: &Rc<Core>, named: &[TopicPartitions]) -> BTreeSet<PartitionId> {
     let mut slices = Slices::of(ENTRIES_IN_ONE_TURN);
     let mut displaced = BTreeSet::new();
@@ -164,25 +235,23 @@ fn by_topic(core: &Core, displaced: &BTreeSet<PartitionId>) -> Vec<TopicPartitio
 fn elected(
     metadata: &Metadata,
     (topic, index): (&str, i32),
-    wanted: i8,
     displaced: &BTreeSet<PartitionId>,
 ) -> PartitionResult {
     let found = find_partition(metadata, topic, index);
     let state = found.map(|id| (id, metadata.partition(id)));
     let (code, message) = match state {
-        Ok((_, Some(state))) if wanted == PREFERRED && is_displaced(&state) => (
+        Ok((_, Some(state))) if is_displaced(&state) => (
             ErrorCode::PreferredLeaderNotAvailable,
             Some(
                 "the preferred replica is away, or lacks something; it leads again as soon as it has everything",
             ),
         ),
-        Ok(_) if wanted == UNCLEAN => (ErrorCode::ElectionNotNeeded, Some("the partition has a leader")),
         Ok((id, _)) if displaced.contains(&id) => (ErrorCode::None, None),
         Ok(_) => (
             ErrorCode::ElectionNotNeeded,
             Some("its preferred replica leads it already"),
         ),
-        Err(code) => (code, Some("This server does not host this topic-partition.")),
+        Err(code) => (code, Some(NOT_HOSTED)),
     };
     PartitionResult {
         partition_id: index,

@@ -19,7 +19,7 @@ mod describe_log_dirs;
 mod describe_producers;
 mod describe_quorum;
 mod describe_topic_partitions;
-mod elect_leaders;
+pub(crate) mod elect_leaders;
 mod gather;
 mod groups;
 mod init_producer_id;

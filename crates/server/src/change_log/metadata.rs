@@ -42,7 +42,7 @@ impl ChangeLog {
             Command::CreatePartitions { .. } => Change::PartitionsAdded,
             Command::SetTopicConfig { .. } => Change::TopicConfigsChanged,
             Command::SetBrokerConfig { .. } => Change::NodeConfigsChanged,
-            Command::SetReplicas { .. } => Change::ReplicasChanged,
+            Command::SetReplicas { .. } | Command::OpenUncleanly { .. } => Change::ReplicasChanged,
             Command::DrainNode { .. } | Command::RemoveNode { .. } | Command::DoubtNode { .. } => {
                 Change::NodesChanged
             }
@@ -94,6 +94,12 @@ fn tell(command: &Command, before: Option<&TopicBefore>) {
         } => {
             let replicas: Vec<i32> = replicas.iter().map(|node| node.0).collect();
             tracing::info!(%partition, ?replicas, "a partition is to have other replicas");
+        }
+        Command::OpenUncleanly {
+            partition, replicas, ..
+        } => {
+            let replicas: Vec<i32> = replicas.iter().map(|node| node.0).collect();
+            tracing::warn!(%partition, ?replicas, "a partition is opened uncleanly: what only its other replicas hold is lost");
         }
         Command::DrainNode { node, drain } => {
             let to = drain.as_ref().and_then(|drain| drain.to).map(|to| to.0);

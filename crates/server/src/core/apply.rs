@@ -195,6 +195,7 @@ impl Core {
             // Epochs begin on every partition that the node leads. A node is told of its own start before it serves.
             Command::StartNode { .. } => self.assign_replicas(slices).await,
             Command::SetReplicas { partition, .. }
+            | Command::OpenUncleanly { partition, .. }
             | Command::CaughtUp { partition, .. }
             | Command::Settled { partition, .. } => {
                 self.follow_holders(*partition, was_here);
@@ -217,6 +218,7 @@ impl Core {
     /// Says whether this node holds some of the partition whose replicas a command changes, before it does.
     fn is_held_before(&self, command: &Command) -> bool {
         let (Command::SetReplicas { partition, .. }
+        | Command::OpenUncleanly { partition, .. }
         | Command::CaughtUp { partition, .. }
         | Command::Settled { partition, .. }) = command
         else {

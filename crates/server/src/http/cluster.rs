@@ -34,10 +34,11 @@ pub(super) async fn cluster(State(app): State<Arc<App>>) -> Result<Json<Value>, 
 
 pub(super) async fn look(core: Rc<Core>) -> Value {
     let mut held: BTreeMap<NodeId, Held> = BTreeMap::new();
-    let mut changing = 0;
+    let (mut changing, mut unclean) = (0, 0);
     let mut slices = Slices::of_own(PARTITIONS_IN_ONE_TURN);
     for (_, id) in core.all_topics().await {
-        let count = core.with_metadata(|metadata| count(metadata, id, &mut held, &mut changing));
+        let count =
+            core.with_metadata(|metadata| count(metadata, id, &mut held, (&mut changing, &mut unclean)));
         slices.did(1 + count).await;
     }
     let status = core.metadata_log.as_ref().and_then(MetadataLog::status);
@@ -79,16 +80,18 @@ pub(super) async fn look(core: Rc<Core>) -> Value {
         "metadata": group,
         "nodes": nodes,
         "changing_replicas": changing,
+        "unclean_partitions": unclean,
         "disk_was_doubted": core.is_disk_doubted(),
     })
 }
 
-/// Counts a topic's partitions for the nodes that hold them, and those whose replicas change. Returns their number.
+/// Counts a topic's partitions for the nodes that hold them, those whose replicas change, and those that were ever opened uncleanly. Returns
+/// their number.
 fn count(
     metadata: &Metadata,
     id: record::TopicId,
     held: &mut BTreeMap<NodeId, Held>,
-    changing: &mut usize,
+    (changing, unclean): (&mut usize, &mut usize),
 ) -> usize {
     let Some(topic) = metadata.topic(id) else { return 0 };
     for (index, state) in (0..).zip(metadata.partitions(topic)) {
@@ -96,6 +99,7 @@ fn count(
             held.entry(node).or_default().replicas += 1;
         }
         *changing += usize::from(topic.is_changing(index));
+        *unclean += usize::from(!state.unclean.is_empty());
         held.entry(state.leader).or_default().led += 1;
     }
     topic.partition_count() as usize

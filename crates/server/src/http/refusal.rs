@@ -161,6 +161,7 @@ pub(super) fn change_problem(code: i16, message: Option<&str>, invalid: Kind) ->
         (ErrorCode::RequestTimedOut, Kind::OutcomeUnknown),
         (ErrorCode::LeaderNotAvailable, Kind::Busy),
         (ErrorCode::NotController, Kind::Unavailable),
+        (ErrorCode::EligibleLeadersNotAvailable, Kind::Unavailable),
         (ErrorCode::NotLeaderOrFollower, Kind::Unavailable),
         (ErrorCode::KafkaStorageError, Kind::Unavailable),
     ];

@@ -258,6 +258,15 @@ pub(super) static OPERATIONS: &[Operation] = &[
         describe: described::set_replicas,
     },
     Operation {
+        method: Method::POST,
+        path: "/v1/topics/{topic}/unclean-opening",
+        produces: JSON,
+        takes: JSON,
+        wait: change,
+        answer: || post(topics::open_uncleanly),
+        describe: described::open_uncleanly,
+    },
+    Operation {
         method: Method::GET,
         path: "/v1/topics/{topic}/configs",
         produces: JSON,

@@ -9,14 +9,17 @@ use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use kafka_wire::create_partitions::CreatePartitionsTopic;
 use kafka_wire::create_topics::{CreatableTopic, CreatableTopicConfig};
-use kafka_wire::{CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest, Text};
+use kafka_wire::elect_leaders::TopicPartitions;
+use kafka_wire::{
+    CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest, ElectLeadersRequest, ErrorCode, Text,
+};
 use platform::slices::next_slice;
 use protocol::Durability;
 use protocol::metadata::{ApplyError, Metadata, PlanError, Plans, ReplicaSet, Topic};
 use record::{PartitionId, TopicId};
 use serde::{Deserialize, Serialize};
 
-use crate::api::{Envelope, create_partitions, create_topics, delete_topics};
+use crate::api::{Envelope, create_partitions, create_topics, delete_topics, elect_leaders};
 use crate::caller::Caller;
 use crate::config::plain_value;
 use crate::controller::ChangeError;
@@ -45,6 +48,7 @@ const PARTITIONS_IN_ONE_TURN: i32 = 1_000;
 const CREATE_VERSION: i16 = 5;
 const GROW_VERSION: i16 = 3;
 const DELETE_VERSION: i16 = 5;
+const ELECT_VERSION: i16 = 2;
 
 /// A topic as the list has it.
 #[derive(Debug, Serialize)]
@@ -209,6 +213,8 @@ struct DescribedPartition {
     replicas: Vec<i32>,
     /// Nodes that are sent the log, and are to become replicas.
     joining: Vec<i32>,
+    /// Epochs that were opened uncleanly: before each, acknowledged records may be lost.
+    unclean_epochs: Vec<i32>,
 }
 
 async fn describe_topic(app: &App, name: &str) -> Result<Described, Problem> {
@@ -259,6 +265,7 @@ impl DescribedPartition {
             tail: None,
             replicas: state.replicas.iter().map(|node| node.0).collect(),
             joining: state.joining().map(|node| node.0).collect(),
+            unclean_epochs: state.unclean.iter().map(|epoch| epoch.0).collect(),
         })
     }
 }
@@ -350,6 +357,61 @@ async fn set_counts(core: &Core, topic: TopicId, replicas: i32) -> Result<(), Ch
         !made.as_ref().is_err_and(unchanged)
     };
     made.into_iter().filter(is_done).collect()
+}
+
+/// The partitions that a client wants opened with what is left; all if it names none.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WantedOpen {
+    partitions: Option<Vec<i32>>,
+}
+
+/// The partitions that were opened.
+#[derive(Debug, Serialize)]
+pub(super) struct Opened {
+    opened: Vec<i32>,
+}
+
+/// Answers `POST /v1/topics/{topic}/unclean-opening`. Partitions that need none are left as they are.
+pub(super) async fn open_uncleanly(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<Arc<Caller>>,
+    Path(name): Path<String>,
+    request: Request,
+) -> Result<Json<Opened>, Problem> {
+    Query::read(request.uri().query(), &[])?;
+    let (Object(wanted), _room) =
+        take_json::<Object<WantedOpen>>(&app, &caller, request, BODY_BYTES_MAX).await?;
+    let named = wanted.partitions.map(|partitions| TopicPartitions {
+        topic: Text::from(name.as_str()),
+        partitions,
+    });
+    let topic = app.cores.topic(&name).await?;
+    let all = || TopicPartitions {
+        topic: Text::from(name.as_str()),
+        partitions: (0..topic.partition_count).collect(),
+    };
+    let request = ElectLeadersRequest {
+        election_type: elect_leaders::UNCLEAN,
+        topic_partitions: Some(vec![named.unwrap_or_else(all)]),
+        timeout_ms: app.limits.change_wait.as_millis() as i32,
+    };
+    let elect = move |core| async move {
+        elect_leaders::handle(core, request, Envelope::without_room(ELECT_VERSION, caller)).await
+    };
+    let answer = app.cores.ask_metadata(elect).await?;
+    let results = answer.replica_election_results.into_iter();
+    let mut opened = Vec::new();
+    for result in results.flat_map(|topic| topic.partition_result) {
+        match result.error_code == ErrorCode::ElectionNotNeeded.code() {
+            true => {}
+            false => {
+                check_changed(&name, result.error_code, result.error_message.as_ref())?;
+                opened.push(result.partition_id);
+            }
+        }
+    }
+    Ok(Json(Opened { opened }))
 }
 
 /// Answers `DELETE /v1/topics/{topic}`.

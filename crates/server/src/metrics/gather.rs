@@ -173,6 +173,7 @@ async fn cluster_figures(core: &Rc<Core>) -> Option<ClusterFigures> {
             leaderless_partitions: 0,
             moving_partitions: 0,
             doubted_replicas: 0,
+            unclean_partitions: 0,
         }
     });
     let mut slices = Slices::of_own(PARTITIONS_IN_ONE_TURN);
@@ -183,6 +184,7 @@ async fn cluster_figures(core: &Rc<Core>) -> Option<ClusterFigures> {
                 figures.leaderless_partitions += usize::from(!core.is_here(state.leader));
                 figures.moving_partitions += usize::from(state.target.is_some());
                 figures.doubted_replicas += state.uncertain.len();
+                figures.unclean_partitions += usize::from(!state.unclean.is_empty());
             }
             Some(topic.partition_count())
         });

@@ -183,6 +183,15 @@ pub(super) static OF_NODE: &[Metric<Snapshot>] = &[
         "Replicas that count for nothing, because their disk has lost something, until they are filled again.",
     ),
     gauge(
+        "unclean_partitions",
+        None,
+        |node| {
+            node.cluster()
+                .and_then(|cluster| known(cluster.unclean_partitions))
+        },
+        "Partitions that were ever opened uncleanly: acknowledged records may be lost.",
+    ),
+    gauge(
         "disk_free",
         Some(Unit::Bytes),
         |node| node.disk_free_bytes().and_then(known),

@@ -160,6 +160,7 @@ fn core(journals: Vec<JournalFigures>) -> CoreFigures {
             leaderless_partitions: 55,
             moving_partitions: 56,
             doubted_replicas: 57,
+            unclean_partitions: 58,
         }),
         journals,
     }

@@ -9,6 +9,7 @@ mod insync;
 mod moving;
 mod racks;
 mod reassigning;
+mod unclean;
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};

@@ -226,7 +226,7 @@ fn an_image_with_something_twice_or_out_of_order_or_negative_is_refused() {
     let run = topic(1) + 16 + 10 + 4 + 4;
     let (replicas, leader, epoch, incarnation) = (run + 8, run + 16, run + 20, run + 24);
     let shared = run + 28;
-    let cases: [(usize, &[u8], &str); 26] = [
+    let cases: [(usize, &[u8], &str); 27] = [
         (17, &[0x80], "producer id"),
         (nodes[0], &[0xff; 4], "node"),
         // The next one is 1, too.
@@ -256,6 +256,7 @@ fn an_image_with_something_twice_or_out_of_order_or_negative_is_refused() {
             &[1, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0],
             "nodes in doubt",
         ),
+        (shared, &[1, 0, 0, 0, 0, 0, 0, 0, 0, 1], "epochs opened uncleanly"),
         (shared, &[1, 2, 0, 0, 0, 0], "change of replicas"),
         (
             shared,
@@ -316,7 +317,7 @@ fn an_image_has_these_bytes() {
         // Version, kind, place, number of the part, not the last, length;
         "0110000000000000000c000000000000000040",
         // version, cluster, next producer id,
-        "04090909090909090909090909090909090000000000000000",
+        "05090909090909090909090909090909090000000000000000",
         // two nodes: the first, and the second as far as it fits.
         "000000020000000000000004726f70652384000000000000000000000100000004726f70652384",
     );

@@ -497,3 +497,118 @@ fn a_disk_in_doubt_counts_again_when_its_present_start_has_caught_up() {
     doubt(&mut image, 1);
     assert_eq!(uncertain(&image), nodes(&[1]));
 }
+
+fn planned_uncleanly(image: &Metadata, here: &[i32]) -> Result<Command, PlanError> {
+    image.plan_unclean(PARTITION, &nodes(here).into_iter().collect())
+}
+
+fn opened_uncleanly(image: &mut Metadata, here: &[i32]) {
+    let planned = planned_uncleanly(image, here).expect("too few are here");
+    image.apply(&planned).expect("planned");
+    assert_comes_back(image);
+}
+
+fn doubted(image: &mut Metadata, node: i32) {
+    let planned = image
+        .plan_doubt(NodeId(node), start_of(image, node))
+        .expect("valid");
+    image.apply(&planned).expect("planned");
+}
+
+#[test]
+fn one_that_is_left_leads_by_an_operators_word_and_can_be_given_others() {
+    let mut image = cluster(3);
+    let partition = PARTITION;
+    for enough in [&[1, 2, 3][..], &[2, 3], &[1, 3, 4]] {
+        let planned = planned_uncleanly(&image, enough);
+        assert_eq!(planned, Err(PlanError::NotStuck { partition }), "{enough:?}");
+    }
+    assert_eq!(
+        planned_uncleanly(&image, &[4]),
+        Err(PlanError::NobodyLeft { partition })
+    );
+    let forged = Command::OpenUncleanly {
+        partition,
+        epoch: Epoch(1),
+        replicas: nodes(&[3, 4]).into(),
+    };
+    let leader = NodeId(4);
+    assert_eq!(
+        image.apply(&forged),
+        Err(ApplyError::NotAReplica { leader, partition })
+    );
+    opened_uncleanly(&mut image, &[3, 4]);
+    assert_eq!(assigned(&image), (1, 3, vec![3], vec![], vec![vec![3]]));
+    set(&mut image, &[3, 1, 4]);
+    assert_eq!(assigned(&image).3, [1, 4]);
+    let state = image.partition(PARTITION).expect("it is there");
+    assert_eq!(state.unclean, [Epoch(1)], "it is told for ever");
+}
+
+/// Two may each have lost something, and not the same: whoever opens has to hear both.
+#[test]
+fn all_that_are_left_are_met_before_an_unclean_epoch_opens() {
+    let mut image = cluster(3);
+    doubted(&mut image, 1);
+    doubted(&mut image, 2);
+    opened_uncleanly(&mut image, &[1, 2]);
+    let of_all = |image: &Metadata| {
+        let assignment = image.assignment(PARTITION).expect("it is shared");
+        assert!(assignment.uncertain.is_empty(), "what they hold is the log");
+        let earlier = assignment.earlier.iter();
+        earlier.map(Configuration::seal_quorum).max()
+    };
+    assert_eq!(assigned(&image).2, [1, 2]);
+    assert_eq!(of_all(&image), Some(2));
+    let refused = image.plan_replicas(PARTITION, &nodes(&[1, 2, 3]));
+    let unsettled = ApplyError::ReplicasUnsettled { partition: PARTITION };
+    assert_eq!(refused, Err(unsettled.into()));
+    // Nor does a later epoch open without one of them, unless that is given up, too.
+    image.apply(&start(1, 2)).expect("it starts again");
+    assert_eq!(of_all(&image), Some(2));
+    opened_uncleanly(&mut image, &[2]);
+    assert_eq!(assigned(&image), (3, 2, vec![2], vec![], vec![vec![2]]));
+    let state = image.partition(PARTITION).expect("it is there");
+    assert_eq!(state.unclean, [Epoch(1), Epoch(3)]);
+}
+
+#[test]
+fn an_unclean_epoch_is_settled_like_another() {
+    let mut image = cluster(3);
+    doubted(&mut image, 1);
+    doubted(&mut image, 2);
+    // The one that is certain leads, though another one led.
+    opened_uncleanly(&mut image, &[1, 2, 3]);
+    assert_eq!((assigned(&image).1, assigned(&image).2), (3, vec![3, 1, 2]));
+    settled(&mut image);
+    let wanted = (1, 3, vec![3, 1, 2], vec![], vec![vec![3, 1, 2]]);
+    assert_eq!(assigned(&image), wanted);
+    assert_comes_back(&image);
+}
+
+/// Those before may hold what the present ones do not, those that join only some of what others hold.
+#[test]
+fn who_may_not_give_up_the_log_yet_counts_as_left_and_who_joins_does_not() {
+    let mut image = cluster(3);
+    set(&mut image, &[2, 3, 4]);
+    assert_eq!(
+        planned_uncleanly(&image, &[4]),
+        Err(PlanError::NobodyLeft { partition: PARTITION })
+    );
+    caught_up(&mut image, 4);
+    opened_uncleanly(&mut image, &[1, 4]);
+    assert_eq!(assigned(&image).2, [4, 1]);
+}
+
+#[test]
+fn the_last_epochs_opened_uncleanly_are_kept() {
+    let mut image = cluster(2);
+    for _ in 0..2 * UNCLEAN_EPOCHS_MAX {
+        doubted(&mut image, 1);
+        doubted(&mut image, 2);
+        opened_uncleanly(&mut image, &[1, 2]);
+    }
+    let state = image.partition(PARTITION).expect("it is there");
+    assert_eq!(state.unclean.len(), UNCLEAN_EPOCHS_MAX);
+    assert_eq!(state.unclean.last(), Some(&state.epoch));
+}

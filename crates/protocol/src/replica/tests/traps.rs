@@ -538,3 +538,44 @@ fn a_batch_behind_a_gap_is_not_taken() {
     };
     assert_eq!(actions(&mut follower).last(), Some(&expected));
 }
+
+/// Where an operator gives up the others, each of those that are left may be the one that holds a record: one promise is not enough.
+#[test]
+fn an_unclean_epoch_opens_with_the_best_of_all_that_are_left() {
+    let mut stored = Stored::default();
+    stored.replay(&Persist::Append { batch: batch(0, 0) });
+    let mut replica = recover(FOLLOWER, stored);
+    let left = Configuration {
+        replicas: vec![FOLLOWER, node_id(2)],
+        ack_quorum: 2,
+    };
+    let all_of_them = Configuration {
+        ack_quorum: 1,
+        ..left.clone()
+    };
+    let assignment = Assignment {
+        epoch: Epoch(2),
+        leader: FOLLOWER,
+        configuration: left.clone(),
+        earlier: vec![all_of_them, left],
+        joining: Vec::new(),
+        uncertain: Vec::new(),
+    };
+    replica.handle_assignment(NOW, assignment);
+    let opening = actions(&mut replica);
+    flush(&mut replica, FOLLOWER, &opening);
+    assert_eq!(replica.role(), RoleName::Opening);
+    let standing = Standing {
+        next_offset: Offset(2),
+        ..promised_here(&opening)
+    };
+    let promised = Sworn::Promised {
+        epoch: Epoch(2),
+        standing,
+        believers: Vec::new(),
+    };
+    replica.handle_sworn(NOW, node_id(2), &promised);
+    let asked = actions(&mut replica);
+    let locates = |action: &Action| matches!(action, Action::Send { to, message: Prompt::Locate { .. } } if *to == node_id(2));
+    assert!(asked.iter().any(locates), "the longer log is copied: {asked:?}");
+}

@@ -155,6 +155,21 @@ pub(in super::super) fn set_replicas() -> Value {
     })
 }
 
+pub(in super::super) fn open_uncleanly() -> Value {
+    json!({
+        "operationId": "openUncleanly",
+        "summary": "Open partitions with what is left of them",
+        "description": "For partitions that wait for replicas whose disks are lost for good: the replicas that are there keep what they hold, \
+            and acknowledged records that only the others held are lost. First see that the nodes that are away are stopped. Partitions that \
+            need it not are left as they are.",
+        "requestBody": { "required": true, "content": { MediaType::Json.name(): {
+            "schema": reference("NewOpening"),
+            "example": { "partitions": [0] },
+        } } },
+        "responses": answers("200", "These were opened.", "OpenedUncleanly", OF_TOPIC_CHANGE),
+    })
+}
+
 pub(in super::super) fn list_topics() -> Value {
     json!({
         "operationId": "listTopics",

@@ -147,6 +147,7 @@ fn topics() -> Vec<(&'static str, Value)> {
         ("tail", or_null("integer")),
         ("replicas", list(whole())),
         ("joining", list(whole())),
+        ("unclean_epochs", list(whole())),
     ];
     let topic = [
         ("name", text()),
@@ -186,6 +187,11 @@ fn topics() -> Vec<(&'static str, Value)> {
             "NewReplicas",
             closed(&[("replicas", json!({ "type": "integer", "minimum": 1 }))], &[]),
         ),
+        (
+            "NewOpening",
+            closed(&[("partitions", list(whole()))], &["partitions"]),
+        ),
+        ("OpenedUncleanly", object(&[("opened", list(whole()))], &[])),
     ]
 }
 
@@ -262,6 +268,7 @@ fn node() -> Vec<(&'static str, Value)> {
         ("metadata", group),
         ("nodes", list(object(&member, &[]))),
         ("changing_replicas", whole()),
+        ("unclean_partitions", whole()),
         ("disk_was_doubted", boolean()),
     ];
     let health = [("status", text()), ("reasons", list(text()))];

@@ -15,7 +15,7 @@ use crate::support::groups::{commit_request, patiently};
 use crate::support::{TestNode, Wire, batch, eventually, now_ms};
 
 /// A node's answer to a request over HTTP: the status, and the body as JSON.
-fn ask(node: &TestNode, method: &str, path: &str, body: &Value) -> (u16, Value) {
+pub(super) fn ask(node: &TestNode, method: &str, path: &str, body: &Value) -> (u16, Value) {
     let body = match body {
         Value::Null => String::new(),
         body => body.to_string(),
@@ -38,7 +38,7 @@ fn ask(node: &TestNode, method: &str, path: &str, body: &Value) -> (u16, Value) 
     )
 }
 
-fn set_replicas(node: &TestNode, topic: &str, count: i32) -> (u16, Value) {
+pub(super) fn set_replicas(node: &TestNode, topic: &str, count: i32) -> (u16, Value) {
     let path = format!("/v1/topics/{topic}/replicas");
     ask(node, "PUT", &path, &json!({ "replicas": count }))
 }
