@@ -415,7 +415,7 @@ fn results_of_the_first_schema_are_still_read() {
 #[test]
 fn the_documents_are_what_their_data_gives() {
     let documents = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/comparison");
-    for name in ["field", "papers"] {
+    for name in ["field", "papers", "three-nodes"] {
         let folder = documents.join(name);
         let results = read_results(&folder.join("results.json")).expect("the data of a comparison");
         if std::env::var_os("UPDATE_GOLDEN").is_some() {
