@@ -74,10 +74,11 @@ A topic never gets fewer partitions.")]
     /// Open partitions with what is left of them, when the other replicas are lost for good
     ///
     /// A partition whose leader is lost opens by itself as long as enough replicas are there that hold everything acknowledged. Where the
-    /// disks of too many are lost it waits, so that nothing is given up behind your back. This gives it up: the replicas that are there keep
-    /// what they hold, and acknowledged records that only the others held are lost. Other records will have their offsets.
-    /// First see that the nodes that are away are stopped: one that still runs may go on acknowledging what is lost then.
-    /// Partitions that can open by themselves are left as they are. The epochs opened so are told with the topic for ever.
+    /// disks of too many are lost it waits, so that nothing is given up behind your back. This gives it up: the replicas that are there become
+    /// the replica set and keep what they hold, and acknowledged records that only the others held are lost. Other records will have their
+    /// offsets. First see that the nodes that are away are stopped: one that still runs may go on acknowledging what is lost then; one that
+    /// comes back deletes what it has of these partitions. A replica that is connected and does not answer counts as there: stop its node, and
+    /// repeat. Partitions of which enough replicas are there are left as they are. The last 16 epochs opened so are told with the partition.
     #[command(after_help = "Examples:
   ropewalk topic open-uncleanly orders --lose-records
   ropewalk topic open-uncleanly orders --partition 3 --lose-records
@@ -335,8 +336,9 @@ fn open_uncleanly(arguments: &UncleanArguments) -> Result<()> {
     };
     let answer = change(&address, "POST", &path, &wanted)?;
     let opened = answer["opened"].as_array().map_or(&[][..], Vec::as_slice);
+    let refused = answer["refused"].as_array().map_or(&[][..], Vec::as_slice);
     let text = match opened {
-        [] => format!("nothing to do: enough replicas of topic {name} are there, and it opens by itself"),
+        [] => format!("nothing was opened: enough replicas of topic {name} are connected"),
         _ => {
             let indexes: Vec<String> = opened.iter().map(Value::to_string).collect();
             format!(
@@ -346,7 +348,17 @@ fn open_uncleanly(arguments: &UncleanArguments) -> Result<()> {
             )
         }
     };
-    tell(everywhere.json, text, json!({ "topic": name, "opened": opened }))
+    let json = json!({ "topic": name, "opened": opened, "refused": refused });
+    tell(everywhere.json, text, json)?;
+    match refused.first() {
+        None => Ok(()),
+        Some(first) => bail!(
+            "{} of topic {name} could not be opened; partition {}: {}",
+            counted(refused.len(), "partition"),
+            first["partition"],
+            first["detail"].as_str().unwrap_or("-")
+        ),
+    }
 }
 
 fn counted_replicas(count: i32) -> String {

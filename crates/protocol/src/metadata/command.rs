@@ -200,6 +200,8 @@ const FORMAT: &str = "metadata command";
 /// Says since version 2 for which client's address topics are made or changed, and since 3 how other nodes reach a node. Since 4 there are
 /// changes of replicas, and nodes that are drained or removed, since 5 the racks of nodes, and since 6 epochs that are opened uncleanly.
 const VERSION: u8 = 6;
+/// What needs no later one is written in this: nodes of the build before read it.
+const VERSION_BEFORE: u8 = 5;
 /// 16 is a part of an image.
 const DOUBT_KIND: u8 = 17;
 const UNCLEAN_KIND: u8 = 18;
@@ -303,7 +305,10 @@ impl Command {
     /// The command as bytes: version, kind, fields.
     #[must_use]
     pub fn encode(&self) -> Bytes {
-        let mut writer = Writer::open(VERSION);
+        let mut writer = Writer::open(match self {
+            Command::OpenUncleanly { .. } => VERSION,
+            _ => VERSION_BEFORE,
+        });
         match self {
             Command::FormatCluster { cluster } => {
                 writer.u8(1);

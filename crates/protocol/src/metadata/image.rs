@@ -21,7 +21,7 @@ use super::command::{
     write_replica_set,
 };
 use super::memory::new_topic_bytes;
-use super::reassignment::Reassignment;
+use super::reassignment::{Reassignment, UNCLEAN_EPOCHS_MAX};
 use super::topic_config::{ConfigChange, TopicConfig, TopicSettings};
 use super::{Metadata, Node, Partition, Topic};
 use crate::encoding::{DecodeError, Reader, Writer};
@@ -32,6 +32,8 @@ const FORMAT: &str = "metadata image";
 /// Says since version 2 how other nodes reach a node, and which have joined and not started; since 3 which replicas change, and which nodes are
 /// drained; since 4 the racks of nodes; since 5 the epochs that were opened uncleanly.
 const VERSION: u8 = 5;
+/// An image that needs no later one is written in this: nodes of the build before read it.
+const VERSION_BEFORE: u8 = 4;
 const FIRST_WITH_HOMES: u8 = 2;
 const FIRST_WITH_REASSIGNMENTS: u8 = 3;
 const FIRST_WITH_RACKS: u8 = 4;
@@ -49,6 +51,7 @@ pub struct ImageWriter {
     digested_bytes: usize,
     /// The last topic written.
     last: Option<TopicId>,
+    version: u8,
 }
 
 impl ImageWriter {
@@ -58,7 +61,12 @@ impl ImageWriter {
     /// The cluster has not been formatted: its log is empty.
     #[must_use]
     pub fn begin(image: &Metadata, place: Offset) -> ImageWriter {
-        let mut writer = Writer::open(VERSION);
+        let mut partitions = image.topics.values().flat_map(|topic| &topic.partitions);
+        let version = match partitions.any(|partition| !partition.unclean.is_empty()) {
+            true => VERSION,
+            false => VERSION_BEFORE,
+        };
+        let mut writer = Writer::open(version);
         writer.bytes_16(image.cluster.expect("a cluster is formatted first").0);
         writer.i64(image.next_producer_id.0);
         writer.count(image.nodes.len());
@@ -86,6 +94,7 @@ impl ImageWriter {
             digest: digest_at(place),
             digested_bytes: 0,
             last: None,
+            version,
         }
     }
 
@@ -102,7 +111,7 @@ impl ImageWriter {
             if is_left {
                 break;
             }
-            write_topic(&mut self.writer, topic);
+            write_topic(&mut self.writer, topic, self.version);
             self.last = Some(*id);
         }
         self.digest.update(&self.writer.bytes()[self.digested_bytes..]);
@@ -279,7 +288,11 @@ impl Metadata {
         let is_lone = replicas.len() == 1 && partition.reassignment.is_none();
         possible(partition.is_shared || is_lone, "shared partition")?;
         let is_sound = match partition.reassignment.as_deref() {
-            None | Some(Reassignment::Unclean) => true,
+            None => true,
+            Some(Reassignment::Unclean { given_up }) => {
+                let is_other = |node: &NodeId| !replicas.contains(node);
+                given_up.is_empty() || (self.is_replica_set(given_up) && given_up.iter().all(is_other))
+            }
             Some(Reassignment::Unsettled { before }) => self.is_replica_set(before) && before != replicas,
             Some(Reassignment::Filling { target, caught_up }) => {
                 let mut joining = partition.joining();
@@ -299,7 +312,9 @@ impl Metadata {
         possible(uncertain.iter().enumerate().all(is_member), "nodes in doubt")?;
         let unclean = &partition.unclean;
         let can_be = |epoch: &Epoch| (Epoch(1)..=partition.opened_epoch).contains(epoch);
-        let is_sound = unclean.is_sorted_by(|one, next| one < next) && unclean.iter().all(can_be);
+        let is_sound = unclean.len() <= UNCLEAN_EPOCHS_MAX
+            && unclean.is_sorted_by(|one, next| one < next)
+            && unclean.iter().all(can_be);
         possible(is_sound, "epochs opened uncleanly")?;
         Ok(partition)
     }
@@ -354,7 +369,10 @@ fn write_reassignment(writer: &mut Writer, reassignment: Option<&Reassignment>) 
             writer.u8(UNSETTLED);
             write_replica_set(writer, before);
         }
-        Some(Reassignment::Unclean) => writer.u8(UNCLEAN),
+        Some(Reassignment::Unclean { given_up }) => {
+            writer.u8(UNCLEAN);
+            write_replica_set(writer, given_up);
+        }
     }
 }
 
@@ -374,13 +392,15 @@ fn read_reassignment(reader: &mut Reader<'_>) -> Result<Option<Reassignment>, De
         UNSETTLED => Some(Reassignment::Unsettled {
             before: read_replica_set(reader)?,
         }),
-        UNCLEAN => Some(Reassignment::Unclean),
+        UNCLEAN => Some(Reassignment::Unclean {
+            given_up: read_replica_set(reader)?,
+        }),
         value => return Err(DecodeError::UnknownKind { field, value }),
     })
 }
 
 /// Partitions that are alike stand once, with their number: most topics need one entry.
-fn write_topic(writer: &mut Writer, topic: &Topic) {
+fn write_topic(writer: &mut Writer, topic: &Topic, version: u8) {
     writer.bytes_16(topic.id.0);
     writer.text(&topic.name);
     write_values(writer, topic.config.iter());
@@ -395,8 +415,10 @@ fn write_topic(writer: &mut Writer, topic: &Topic) {
         writer.u8(u8::from(run[0].is_shared));
         write_reassignment(writer, run[0].reassignment.as_deref());
         write_replica_set(writer, &run[0].uncertain);
-        writer.count(run[0].unclean.len());
-        run[0].unclean.iter().for_each(|epoch| writer.i32(epoch.0));
+        if version >= FIRST_WITH_UNCLEAN_EPOCHS {
+            writer.count(run[0].unclean.len());
+            run[0].unclean.iter().for_each(|epoch| writer.i32(epoch.0));
+        }
     }
     write_client(writer, topic.client);
 }

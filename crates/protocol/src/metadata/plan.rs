@@ -108,7 +108,7 @@ pub enum PlanError {
     },
     /// Nobody needs to give anything up (Kafka: ELECTION_NOT_NEEDED).
     #[error(
-        "{partition} needs no unclean opening: enough of its replicas are there to open it with everything that was acknowledged"
+        "{partition} needs no unclean opening: enough of its replicas are connected to open its next epoch"
     )]
     NotStuck {
         /// The partition.

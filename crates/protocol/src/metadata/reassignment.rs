@@ -5,8 +5,8 @@
 //!                   beside the replica set, and count nowhere          old one has to be met by who opens an epoch
 //!                                 the last CaughtUp
 //! ```
-//! An operator's word (`OpenUncleanly`) puts the members that are left in force from wherever it is, and what only others hold is lost. They are
-//! unsettled, too: all of them have to be met until an ack quorum holds what the best of them had.
+//! An operator's word (`OpenUncleanly`) puts the members that are left in force at any of these places, and records that only others hold are lost.
+//! Such a set is unsettled, too: all of it has to be met until an ack quorum holds what the best of them had, and the others keep what they have so long.
 //!
 //! Every arrow but the last opens an epoch. A second change has to wait for `Settled`: two sets that may hold something alone would
 //! make a log that nobody can find (run 3 in docs/protocols/replication.md). Nobody gives a replica up before.
@@ -42,11 +42,14 @@ pub(super) enum Reassignment {
     },
     /// The replicas are those that were left when an operator had their log opened without the others, and not every ack quorum of them is
     /// known to hold what the best of them had.
-    Unclean,
+    Unclean {
+        /// The others. They are not asked, and may not give the log up yet: an operator may think better of it.
+        given_up: ReplicaSet,
+    },
 }
 
 /// The epochs that are known to have been opened uncleanly; earlier ones are forgotten.
-const UNCLEAN_EPOCHS_MAX: usize = 16;
+pub(super) const UNCLEAN_EPOCHS_MAX: usize = 16;
 
 impl Partition {
     /// Those that are sent the log and count nowhere.
@@ -62,7 +65,9 @@ impl Partition {
     /// All nodes that hold some of the log, and may not give it up.
     pub(super) fn holders(&self) -> impl Iterator<Item = NodeId> + '_ {
         let before = match self.reassignment.as_deref() {
-            Some(Reassignment::Unsettled { before }) => &before[..],
+            Some(Reassignment::Unsettled { before: others } | Reassignment::Unclean { given_up: others }) => {
+                &others[..]
+            }
             _ => &[],
         };
         let before = before.iter().copied();
@@ -90,11 +95,11 @@ impl Partition {
         let change = self.reassignment.as_deref();
         matches!(
             change,
-            Some(Reassignment::Unsettled { .. } | Reassignment::Unclean)
+            Some(Reassignment::Unsettled { .. } | Reassignment::Unclean { .. })
         )
     }
 
-    /// The nodes whose acknowledgements may have committed something that nobody else holds.
+    /// The nodes that may hold something acknowledged that nobody else holds.
     pub(super) fn members(&self) -> impl Iterator<Item = NodeId> + '_ {
         let holders = self.holders();
         holders.filter(|node| !self.joining().any(|joining| joining == *node))
@@ -105,7 +110,7 @@ impl Partition {
         let last = configuration(&self.replicas);
         match self.reassignment.as_deref() {
             Some(Reassignment::Unsettled { before }) => vec![configuration(before), last],
-            Some(Reassignment::Unclean) => vec![
+            Some(Reassignment::Unclean { .. }) => vec![
                 Configuration {
                     ack_quorum: 1,
                     ..last.clone()
@@ -238,12 +243,13 @@ impl Metadata {
     }
 
     pub(super) fn open_uncleanly(&mut self, partition: PartitionId, epoch: Epoch, replicas: &ReplicaSet) {
+        let found = self.partition_mut(partition);
+        let given_up = found.members().filter(|node| !replicas.contains(node)).collect();
         self.replace(partition, Arc::clone(replicas));
         let found = self.partition_mut(partition);
         // What they hold is the log from now on: nobody holds it against them that they may have held more.
         found.uncertain.clear();
-        // One alone is asked in any case.
-        found.reassignment = (replicas.len() > 1).then(|| Box::new(Reassignment::Unclean));
+        found.reassignment = Some(Box::new(Reassignment::Unclean { given_up }));
         if found.unclean.len() == UNCLEAN_EPOCHS_MAX {
             found.unclean.remove(0);
         }
@@ -324,7 +330,7 @@ impl Metadata {
             match found.reassignment.as_deref_mut() {
                 Some(Reassignment::Filling { caught_up, .. }) => caught_up.retain(|known| *known != node),
                 Some(Reassignment::Unsettled { before }) => is_member |= before.contains(&node),
-                Some(Reassignment::Unclean) | None => {}
+                Some(Reassignment::Unclean { .. }) | None => {}
             }
             if is_member && !found.uncertain.contains(&node) {
                 found.uncertain.push(node);
@@ -437,7 +443,7 @@ impl Metadata {
         }
     }
 
-    /// Plans that the members of a partition that are here open it with what they hold: the others are lost, an operator says.
+    /// Plans that the members of a partition that are here open it with what they hold: an operator says that the others are lost.
     ///
     /// # Errors
     /// See [`PlanError`]; `NotStuck` where enough of them are here to open it with everything, and `NobodyLeft` where none is.

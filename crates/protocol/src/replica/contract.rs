@@ -50,6 +50,13 @@ pub struct Assignment {
     pub uncertain: Vec<NodeId>,
 }
 
+impl Assignment {
+    /// Says whether earlier configurations than this one may have committed something: the metadata waits for word that its ack quorum holds that.
+    pub(super) fn is_unsettled(&self) -> bool {
+        self.earlier.len() > 1 || self.earlier.iter().any(|of| *of != self.configuration)
+    }
+}
+
 /// Another replica, as a leader knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Follower {

@@ -114,7 +114,7 @@ impl Leading {
             ack_quorum: configuration.ack_quorum,
             insync_min: 0,
             peers: peers(assignment),
-            is_unsettled: assignment.earlier.iter().any(|of| of != configuration),
+            is_unsettled: assignment.is_unsettled(),
         };
         if !found.is_clean {
             let writer_before = log.last_writer();

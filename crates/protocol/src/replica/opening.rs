@@ -296,11 +296,7 @@ impl Opening {
         if tail > standing.next_offset {
             return None;
         }
-        let unchanged = assignment
-            .earlier
-            .iter()
-            .all(|of| *of == assignment.configuration)
-            || planted(Bug::ShortcutDespiteChange);
+        let unchanged = !assignment.is_unsettled() || planted(Bug::ShortcutDespiteChange);
         let all_equal = others().all(|(_, of)| of.accepted == standing.accepted && is_same_log(of, standing));
         Some(Found {
             promised: self.promised.clone(),

@@ -1,5 +1,5 @@
 //! ElectLeaders (KIP-460). The replica that should lead a partition leads it again by itself, as soon as it has everything; a client that asks
-//! for it is answered then. An unclean election is held by nobody but who asks for it, and only where too few replicas are left for a clean one.
+//! for it is answered then. An unclean election is held only on request, and only where too few replicas are left for a clean one.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -93,27 +93,37 @@ async fn open_uncleanly(
     (caller, room): (&Caller, SharedRoom),
     patience: Duration,
 ) -> ElectLeadersResponse {
-    let here = core.nodes_here().await;
+    let Some(left) = core.nodes_left().await else {
+        return ElectLeadersResponse {
+            error_code: ErrorCode::NotController.code(),
+            ..ElectLeadersResponse::default()
+        };
+    };
     let topics = match named {
         Some(named) => named,
         None => {
             let is_stuck = |metadata: &Metadata, id, _: &PartitionState| {
-                !matches!(metadata.plan_unclean(id, &here), Err(PlanError::NotStuck { .. }))
+                !matches!(metadata.plan_unclean(id, &left), Err(PlanError::NotStuck { .. }))
             };
             Long::of(&core, by_topic(&core, &find(&core, is_stuck).await), &room)
         }
     };
     let mut slices = Slices::of(ENTRIES_IN_ONE_TURN);
     let (mut wanted, mut outcomes) = (Vec::new(), Vec::new());
+    let mut named = BTreeSet::new();
     for topic in &*topics {
         for index in &topic.partitions {
             let found = core.with_metadata(|metadata| find_partition(metadata, &topic.topic, *index));
             let found = found.map_err(|code| Refusal::new(code, NOT_HOSTED));
-            outcomes.push(found.map(|id| wanted.push(id)));
+            let once = found.and_then(|id| match named.insert(id) {
+                true => Ok(id),
+                false => Err(PlanError::NotStuck { partition: id }.into()),
+            });
+            outcomes.push(once.map(|id| wanted.push(id)));
             slices.did(1).await;
         }
     }
-    let plan = move |metadata: &Metadata, id, _: &mut Plans| metadata.plan_unclean(id, &here);
+    let plan = move |metadata: &Metadata, id, _: &mut Plans| metadata.plan_unclean(id, &left);
     let made = change(&core, caller, room, patience, wanted, plan).await;
     conclude(&mut outcomes, made);
     let mut outcomes = outcomes.into_iter();

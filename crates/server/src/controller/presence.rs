@@ -41,28 +41,39 @@ struct Gone {
 }
 
 /// The nodes that have had a connection and lost it.
-#[derive(Default)]
-pub(crate) struct Presence(RefCell<BTreeMap<NodeId, Gone>>);
+pub(crate) struct Presence {
+    started: Instant,
+    gone: RefCell<BTreeMap<NodeId, Gone>>,
+}
+
+impl Default for Presence {
+    fn default() -> Presence {
+        Presence {
+            started: Instant::now(),
+            gone: RefCell::default(),
+        }
+    }
+}
 
 impl Presence {
     /// Takes note that there is no connection for the metadata any more.
     pub(crate) fn handle_link_lost(&self, node: NodeId) {
         let (at, has_ended) = (Instant::now(), false);
-        self.0.borrow_mut().insert(node, Gone { at, has_ended });
+        self.gone.borrow_mut().insert(node, Gone { at, has_ended });
     }
 
     /// Takes note that its process has ended.
     fn handle_ended(&self, node: NodeId) {
-        if let Some(gone) = self.0.borrow_mut().get_mut(&node) {
+        if let Some(gone) = self.gone.borrow_mut().get_mut(&node) {
             gone.has_ended = true;
         }
     }
 
-    /// Says whether a node without a connection is away by now, where this one has watched since `started`.
-    fn is_given_up(&self, node: NodeId, started: Instant) -> bool {
-        match self.0.borrow().get(&node) {
+    /// Says whether a node without a connection is away by now.
+    fn is_given_up(&self, node: NodeId) -> bool {
+        match self.gone.borrow().get(&node) {
             Some(gone) => gone.has_ended || gone.at + PATIENCE <= Instant::now(),
-            None => started + PATIENCE_AT_START <= Instant::now(),
+            None => self.started + PATIENCE_AT_START <= Instant::now(),
         }
     }
 }
@@ -77,17 +88,12 @@ pub(crate) async fn replace_leaders(core: Rc<Core>) {
 }
 
 async fn watch(core: &Rc<Core>) {
-    let started = Instant::now();
-    let (mut known, mut looked) = (BTreeSet::new(), started);
+    let (mut known, mut looked) = (BTreeSet::new(), Instant::now());
     loop {
         sleep(LOOK).await;
         // A new leader looks at once, at what it has seen all the time.
         let leads = core.leads_a_majority();
-        let away = if leads {
-            core.away_nodes(started)
-        } else {
-            BTreeSet::new()
-        };
+        let away = if leads { core.away_nodes() } else { BTreeSet::new() };
         let is_time = away != known || looked.elapsed() >= AGAIN;
         known = away;
         if leads && is_time {
@@ -162,24 +168,40 @@ impl Core {
         here.await.unwrap_or_default()
     }
 
+    /// The nodes that are not away, as a node sees it that reaches a majority of those with a vote; `None` of one that does not. A connection that was lost a moment ago is no loss of a node.
+    pub(crate) async fn nodes_left(&self) -> Option<BTreeSet<NodeId>> {
+        let left = self.facts.mailboxes.call(0, |core| async move {
+            let is_alone = core.metadata_log.is_none();
+            let away = (is_alone || core.reaches_a_majority()).then(|| core.away_nodes())?;
+            let nodes = |metadata: &Metadata| metadata.nodes().map(|(node, _)| node).collect::<BTreeSet<_>>();
+            Some(&core.with_metadata(nodes) - &away)
+        });
+        left.await.ok().flatten()
+    }
+
     /// Says whether this node leads the metadata group, and reaches a majority of those with a vote. A leader that is cut off takes everybody else
     /// for away, and what it proposes then might come to be much later.
     fn leads_a_majority(&self) -> bool {
+        let status = self.metadata_log.as_ref().and_then(MetadataLog::status);
+        status.is_some_and(|status| status.is_leader) && self.reaches_a_majority()
+    }
+
+    fn reaches_a_majority(&self) -> bool {
         let status = self.metadata_log.as_ref().and_then(MetadataLog::status);
         status.is_some_and(|status| {
             let reached = status.voters.iter().filter(|voter| {
                 let node = NodeId(voter.node);
                 node == self.facts.node || self.peers.is_linked_with(node, voter.directory)
             });
-            status.is_leader && 2 * reached.count() > status.voters.len()
+            2 * reached.count() > status.voters.len()
         })
     }
 
-    fn away_nodes(&self, started: Instant) -> BTreeSet<NodeId> {
+    fn away_nodes(&self) -> BTreeSet<NodeId> {
         let is_away = |node: &NodeId| {
             *node != self.facts.node
                 && !self.peers.has(Purpose::Metadata, *node)
-                && self.presence().is_given_up(*node, started)
+                && self.presence().is_given_up(*node)
         };
         self.with_metadata(|metadata| metadata.nodes().map(|(node, _)| node).filter(is_away).collect())
     }

@@ -252,7 +252,7 @@ impl Core {
                     .expect("a partition that nobody has opened contradicts nothing");
             }
             (true, false) => {
-                tracing::info!(partition = %id, "other nodes hold this partition now, and it is given up here");
+                tracing::info!(partition = %id, "this node is no holder of the partition any more, and deletes it");
                 shard.delete_partition(id);
                 shard.note_elsewhere(id);
             }

@@ -366,10 +366,18 @@ struct WantedOpen {
     partitions: Option<Vec<i32>>,
 }
 
-/// The partitions that were opened.
+/// What became of the partitions. Those that need no unclean opening are in neither list.
 #[derive(Debug, Serialize)]
 pub(super) struct Opened {
     opened: Vec<i32>,
+    refused: Vec<Refused>,
+}
+
+/// A partition that was not opened, and why.
+#[derive(Debug, Serialize)]
+struct Refused {
+    partition: i32,
+    detail: String,
 }
 
 /// Answers `POST /v1/topics/{topic}/unclean-opening`. Partitions that need none are left as they are.
@@ -400,18 +408,26 @@ pub(super) async fn open_uncleanly(
         elect_leaders::handle(core, request, Envelope::without_room(ELECT_VERSION, caller)).await
     };
     let answer = app.cores.ask_metadata(elect).await?;
+    check_changed(&name, answer.error_code, None)?;
     let results = answer.replica_election_results.into_iter();
-    let mut opened = Vec::new();
+    let (mut opened, mut refused, mut problem) = (Vec::new(), Vec::new(), Ok(()));
     for result in results.flat_map(|topic| topic.partition_result) {
-        match result.error_code == ErrorCode::ElectionNotNeeded.code() {
-            true => {}
-            false => {
-                check_changed(&name, result.error_code, result.error_message.as_ref())?;
-                opened.push(result.partition_id);
+        let partition = result.partition_id;
+        match result.error_code {
+            0 => opened.push(partition),
+            code if code == ErrorCode::ElectionNotNeeded.code() => {}
+            code => {
+                let message = result.error_message.as_ref();
+                problem = problem.and(check_changed(&name, code, message));
+                let detail = message.map_or_else(String::new, ToString::to_string);
+                refused.push(Refused { partition, detail });
             }
         }
     }
-    Ok(Json(Opened { opened }))
+    if opened.is_empty() {
+        problem?;
+    }
+    Ok(Json(Opened { opened, refused }))
 }
 
 /// Answers `DELETE /v1/topics/{topic}`.

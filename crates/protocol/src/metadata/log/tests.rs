@@ -278,6 +278,10 @@ fn an_image_with_something_twice_or_out_of_order_or_negative_is_refused() {
     for (at, bytes, field) in cases {
         let mut forged = content.to_vec();
         forged[at..at + bytes.len()].copy_from_slice(bytes);
+        if field == "epochs opened uncleanly" {
+            // Images of the version before have none.
+            forged[0] = 5;
+        }
         let refused = read_forged(&log, &forged);
         assert_eq!(
             refused,
@@ -317,7 +321,7 @@ fn an_image_has_these_bytes() {
         // Version, kind, place, number of the part, not the last, length;
         "0110000000000000000c000000000000000040",
         // version, cluster, next producer id,
-        "05090909090909090909090909090909090000000000000000",
+        "04090909090909090909090909090909090000000000000000",
         // two nodes: the first, and the second as far as it fits.
         "000000020000000000000004726f70652384000000000000000000000100000004726f70652384",
     );

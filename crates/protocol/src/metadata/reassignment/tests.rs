@@ -538,7 +538,11 @@ fn one_that_is_left_leads_by_an_operators_word_and_can_be_given_others() {
         Err(ApplyError::NotAReplica { leader, partition })
     );
     opened_uncleanly(&mut image, &[3, 4]);
-    assert_eq!(assigned(&image), (1, 3, vec![3], vec![], vec![vec![3]]));
+    // The others keep what they have until it is certain that this one goes on.
+    assert_eq!(assigned(&image), (1, 3, vec![3], vec![], vec![vec![3], vec![3]]));
+    assert_eq!(image.holders(PARTITION), nodes(&[3, 1, 2]));
+    settled(&mut image);
+    assert_eq!(image.holders(PARTITION), nodes(&[3]));
     set(&mut image, &[3, 1, 4]);
     assert_eq!(assigned(&image).3, [1, 4]);
     let state = image.partition(PARTITION).expect("it is there");
@@ -567,9 +571,13 @@ fn all_that_are_left_are_met_before_an_unclean_epoch_opens() {
     image.apply(&start(1, 2)).expect("it starts again");
     assert_eq!(of_all(&image), Some(2));
     opened_uncleanly(&mut image, &[2]);
-    assert_eq!(assigned(&image), (3, 2, vec![2], vec![], vec![vec![2]]));
+    assert_eq!(assigned(&image), (3, 2, vec![2], vec![], vec![vec![2], vec![2]]));
+    // Nothing is settled: one that is back counts as left, whoever gave it up.
+    assert_eq!(image.holders(PARTITION), nodes(&[2, 1, 3]));
+    opened_uncleanly(&mut image, &[3]);
+    assert_eq!(assigned(&image).2, [3]);
     let state = image.partition(PARTITION).expect("it is there");
-    assert_eq!(state.unclean, [Epoch(1), Epoch(3)]);
+    assert_eq!(state.unclean, [Epoch(1), Epoch(3), Epoch(4)]);
 }
 
 #[test]

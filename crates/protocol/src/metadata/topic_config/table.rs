@@ -250,6 +250,6 @@ pub static KNOWN: &[KnownConfig] = &[
         ConfigKind::Boolean,
         "false",
         EITHER,
-        "No effect: only a replica that has everything that was acknowledged leads.",
+        "No effect: only a replica that has everything that was acknowledged leads, unless an operator has the partition opened uncleanly.",
     ),
 ];

@@ -579,3 +579,35 @@ fn an_unclean_epoch_opens_with_the_best_of_all_that_are_left() {
     let locates = |action: &Action| matches!(action, Action::Send { to, message: Prompt::Locate { .. } } if *to == node_id(2));
     assert!(asked.iter().any(locates), "the longer log is copied: {asked:?}");
 }
+
+/// One that is left alone has nobody to wait for. The metadata waits for its word all the same: until then the others keep what they have.
+#[test]
+fn one_that_is_left_alone_settles_its_epoch_without_a_record() {
+    let mut replica = recover(FOLLOWER, Stored::default());
+    let alone = Configuration {
+        replicas: vec![FOLLOWER],
+        ack_quorum: 1,
+    };
+    let assignment = Assignment {
+        epoch: Epoch(2),
+        leader: FOLLOWER,
+        configuration: alone.clone(),
+        earlier: vec![alone.clone(), alone],
+        joining: Vec::new(),
+        uncertain: Vec::new(),
+    };
+    replica.handle_assignment(NOW, assignment);
+    let mut told = Vec::new();
+    for _ in 0..3 {
+        let next = actions(&mut replica);
+        flush(&mut replica, FOLLOWER, &next);
+        told.extend(next);
+    }
+    assert_eq!(replica.role(), RoleName::Leading);
+    let settled = Action::Settled { epoch: Epoch(2) };
+    assert_eq!(
+        told.iter().filter(|action| **action == settled).count(),
+        1,
+        "{told:?}"
+    );
+}

@@ -159,9 +159,9 @@ pub(in super::super) fn open_uncleanly() -> Value {
     json!({
         "operationId": "openUncleanly",
         "summary": "Open partitions with what is left of them",
-        "description": "For partitions that wait for replicas whose disks are lost for good: the replicas that are there keep what they hold, \
-            and acknowledged records that only the others held are lost. First see that the nodes that are away are stopped. Partitions that \
-            need it not are left as they are.",
+        "description": "For partitions whose replicas are lost for good, too many for a clean opening. The replicas that are there become the \
+            replica set and keep what they hold; acknowledged records that only the others held are lost. First see that the nodes that are away are \
+            stopped. Partitions that do not need it are left as they are, and are in neither list.",
         "requestBody": { "required": true, "content": { MediaType::Json.name(): {
             "schema": reference("NewOpening"),
             "example": { "partitions": [0] },

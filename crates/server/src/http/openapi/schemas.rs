@@ -191,7 +191,19 @@ fn topics() -> Vec<(&'static str, Value)> {
             "NewOpening",
             closed(&[("partitions", list(whole()))], &["partitions"]),
         ),
-        ("OpenedUncleanly", object(&[("opened", list(whole()))], &[])),
+        (
+            "OpenedUncleanly",
+            object(
+                &[
+                    ("opened", list(whole())),
+                    (
+                        "refused",
+                        list(object(&[("partition", whole()), ("detail", text())], &[])),
+                    ),
+                ],
+                &[],
+            ),
+        ),
     ]
 }
 
