@@ -281,6 +281,7 @@ fn reassignments_of_very_many_partitions_keep_nobody_waiting() {
         let mut gone = node.connect();
         let frame = gone.frame(1, &request);
         gone.send(&frame);
+        drop(gone);
         let told = wire.call(1, &request).responses.into_iter().map(|topic| {
             let partitions = topic.partitions.iter();
             let codes = partitions.map(|told| (told.partition_index, told.error_code));
