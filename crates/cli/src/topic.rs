@@ -82,7 +82,8 @@ A topic never gets fewer partitions.")]
     #[command(after_help = "Examples:
   ropewalk topic open-uncleanly orders --lose-records
   ropewalk topic open-uncleanly orders --partition 3 --lose-records
-  ropewalk topic replicas orders 3                          get replicas again on other nodes")]
+  ropewalk cluster drain 4 --wait                           then give up the nodes that are lost,
+  ropewalk topic replicas orders 3                          and get replicas again on others")]
     OpenUncleanly(UncleanArguments),
     /// Give up a partition's oldest records, for ever
     #[command(after_help = "Examples:

@@ -156,15 +156,26 @@ impl Metadata {
         found.map_or_else(Vec::new, |found| found.holders().collect())
     }
 
+    /// Checks what any command must that gives a partition's next epoch a replica set.
+    fn check_next_set(
+        &self,
+        partition: PartitionId,
+        epoch: Epoch,
+        replicas: &ReplicaSet,
+    ) -> Result<&Partition, ApplyError> {
+        let found = self.check_partition(partition)?;
+        self.check_next_epoch(found, epoch)?;
+        self.check_replica_sets(0, std::slice::from_ref(replicas))?;
+        Ok(found)
+    }
+
     pub(super) fn check_set_replicas(
         &self,
         partition: PartitionId,
         epoch: Epoch,
         replicas: &ReplicaSet,
     ) -> Result<(), ApplyError> {
-        let found = self.check_partition(partition)?;
-        self.check_next_epoch(found, epoch)?;
-        self.check_replica_sets(0, std::slice::from_ref(replicas))?;
+        let found = self.check_next_set(partition, epoch, replicas)?;
         if found.is_unsettled() {
             return Err(ApplyError::ReplicasUnsettled { partition });
         }
@@ -229,9 +240,7 @@ impl Metadata {
         epoch: Epoch,
         replicas: &ReplicaSet,
     ) -> Result<(), ApplyError> {
-        let found = self.check_partition(partition)?;
-        self.check_next_epoch(found, epoch)?;
-        self.check_replica_sets(0, std::slice::from_ref(replicas))?;
+        let found = self.check_next_set(partition, epoch, replicas)?;
         let is_member = |node: &&NodeId| found.is_shared && found.members().any(|member| member == **node);
         match replicas.iter().find(|node| !is_member(node)) {
             Some(leader) => Err(ApplyError::NotAReplica {
