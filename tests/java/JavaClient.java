@@ -1,6 +1,6 @@
-// Kafka's own Java client against one node: producing (idempotent by default), reading by assignment, offsets by time,
-// and the administration of topics. The clients live on while the node is restarted in the middle: this program prints
-// "RESTART" and goes on when a line comes back. Every record is compared with what was sent.
+// Kafka's own Java client: producing (idempotent by default), reading by assignment, offsets by time,
+// and the administration of topics. The clients live on while nodes are killed and restarted in the middle: this program prints
+// "DISTURB" and goes on when a line comes back. Every record is compared with what was sent.
 
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
@@ -64,13 +64,13 @@ public class JavaClient {
             client.topics("passing-" + round);
             client.trim();
             client.compacted(round);
-            System.out.println("RESTART");
-            if (System.in.read() < 0) throw new IllegalStateException("nobody restarts the node");
+            System.out.println("DISTURB");
+            if (System.in.read() < 0) throw new IllegalStateException("nobody disturbs the nodes");
         }
         client.readBack(2 * RECORDS);
         client.offsets(2 * RECORDS);
         client.close();
-        System.out.println("DONE " + client.compared + " records compared field by field, over 2 restarts");
+        System.out.println("DONE " + client.compared + " records compared field by field, over a kill and a restart");
     }
 
     void close() {
@@ -99,7 +99,7 @@ public class JavaClient {
     }
 
     void create(String name, int partitions, Map<String, String> config) throws Exception {
-        get(admin.createTopics(List.of(new NewTopic(name, partitions, (short) 1).configs(config))).all());
+        get(admin.createTopics(List.of(new NewTopic(name, Optional.of(partitions), Optional.empty()).configs(config))).all());
     }
 
     static ProducerRecord<byte[], byte[]> record(String codec, int number) {
@@ -185,7 +185,7 @@ public class JavaClient {
         create(name, 2, Map.of());
         refused(admin.createTopics(List.of(new NewTopic(name, 2, (short) 1))).all(), TopicExistsException.class);
         refused(admin.createTopics(List.of(new NewTopic("a b", 2, (short) 1))).all(), InvalidTopicException.class);
-        refused(admin.createTopics(List.of(new NewTopic("many", 1, (short) 3))).all(), InvalidReplicationFactorException.class);
+        refused(admin.createTopics(List.of(new NewTopic("many", 1, (short) 4))).all(), InvalidReplicationFactorException.class);
         get(admin.createPartitions(Map.of(name, NewPartitions.increaseTo(5))).all());
         var described = get(admin.describeTopics(List.of(name)).allTopicNames()).get(name);
         demand(described.partitions().size() == 5, name + " has " + described.partitions().size() + " partitions");

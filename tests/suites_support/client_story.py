@@ -13,7 +13,6 @@ from confluent_kafka.admin import AdminClient
 
 from suites_support import letters
 from suites_support.client_program import Client
-from suites_support.cluster import Cluster
 from suites_support.group_ledger import GroupLedger, Member
 from suites_support.kafka_node import node_in
 from suites_support.load import client, reading
@@ -111,6 +110,11 @@ class Witness:
         at_rest = found.state == ConsumerGroupState.STABLE and sorted(given) == list(range(PARTITIONS))
         return len(found.members) if at_rest else None
 
+    def coordinator(self):
+        """The address of the group's coordinator."""
+        found = self.admin.describe_consumer_groups([self.group], request_timeout=10)[self.group].result().coordinator
+        return f"{found.host}:{found.port}"
+
     def committed(self):
         try:
             found = self.consumer.committed([TopicPartition(self.topic, p) for p in range(PARTITIONS)], timeout=10)
@@ -164,7 +168,8 @@ class Story:
     def tell(self):
         """The whole story; gives one line that says how much it proved."""
         began = time.monotonic()
-        self._start_node()
+        self.node.start()
+        self._renew_witness()
         self.admin = self.program.start(self.node, self.work / "admin.log", "admin")
         self._administer_topics()
         self.producer = self.program.start(self.node, self.work / "producer.log", "produce", self.topic)
@@ -184,11 +189,9 @@ class Story:
         codecs = self._send_letters()
         self._read_at_rest()
         self._rebalance_under_load()
-        if isinstance(self.node, Cluster):
-            self._kill_each_node_under_load()
+        self._kill_each_node_under_load()
+        if len(self.node.nodes) > 1:
             self._roll_under_load()
-        else:
-            self._kill_the_node_under_load()
         self._restart_in_order()
         letters.check_log(self.program.name, self.witness.consumer, codecs)
         self._administer_groups()
@@ -222,19 +225,10 @@ class Story:
         self._wait_for_more("one was killed")
         self._join(1)
 
-    def _kill_the_node_under_load(self):
-        self.node.kill()
-        self._start_node()
-        self._wait_for_more("the node was killed", WITHIN_KILLED_NODE)
-        self._come_to_rest("the node was killed")
-
     def _kill_each_node_under_load(self):
-        """Leaders, the group's coordinator and the leader of the metadata are among them. The two others go on."""
+        """Of three, leaders, the group's coordinator and the leader of the metadata are among them, and each time the two others go on."""
         for node in self.node.nodes:
-            node.kill()
-            self.witness = Witness(self.node, self.topic, self.group)
-            self._wait_for_more("a node was killed", WITHIN_KILLED_NODE)
-            node.start()
+            self._kill_under_load(node)
         self._come_to_rest("each node was killed once")
 
     def _roll_under_load(self):
@@ -247,7 +241,7 @@ class Story:
 
     def _come_to_rest(self, what):
         self.writing = False
-        self.witness = Witness(self.node, self.topic, self.group)
+        self._renew_witness()
         self._settle(WITHIN_KILLED_NODE)
         self._wait_for_members(what, WITHIN_KILLED_NODE)
 
@@ -258,7 +252,7 @@ class Story:
         self._wait_for_members("all left")
         before, again = self.witness.committed(), self.ledger.read_again()
         self.node.restart()
-        self.witness = Witness(self.node, self.topic, self.group)
+        self._renew_witness()
         after = wait_until(self.witness.committed, WITHIN_RECORDS, "the committed offsets are told")
         demand(after == before, f"the group had committed {before}; after a restart {after}")
         self._join(2)
@@ -269,6 +263,7 @@ class Story:
 
     def _administer_topics(self):
         self._ask_until("create strands 6", lambda words: words == ["ok"])
+        self.node.demand_replicas("strands")
         self._ask_until("create passing 3", lambda words: words == ["ok"])
         self._ask_until("topics", lambda words: {"strands", "passing"} <= set(words))
         self._ask_until("describe passing", lambda words: words == ["3"])
@@ -324,8 +319,18 @@ class Story:
 
     # What they are made of.
 
-    def _start_node(self):
-        self.node.start()
+    def _kill_under_load(self, node):
+        self.node.lose(node)
+        self._renew_witness()
+        self._wait_for_more("a node was killed", WITHIN_KILLED_NODE)
+        self.node.make_whole()
+
+    def _coordinator(self):
+        """The node that coordinates the group."""
+        told = self.witness.coordinator()
+        return next(node for node in self.node.nodes if node.kafka == told)
+
+    def _renew_witness(self):
         self.witness = Witness(self.node, self.topic, self.group)
 
     def _join(self, count):

@@ -4,7 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from suites_support.load import client
 from suites_support.node import TINY, Node, free_port
-from suites_support.suite import wait_until
+from suites_support.suite import demand, wait_until
 
 from confluent_kafka.admin import AdminClient
 
@@ -44,6 +44,7 @@ class Cluster:
         if not self.is_founded:
             for node in self.nodes:
                 node.start()
+            self._wait_until_all_vote()
             self.is_founded = True
             return
         down = [node for node in self.nodes if node.process is None]
@@ -51,10 +52,18 @@ class Cluster:
             # Takes the outcomes, too.
             list(starters.map(lambda node: node.start(), down))
 
-    def wait_until_all_vote(self, seconds=30):
+    def _wait_until_all_vote(self, seconds=30):
         """Waits until three nodes have a vote about the metadata: before, the founder must not go. Nothing but the log tells when the change is complete."""
         changed = "the metadata group's members have changed step=AddVoters"
         wait_until(lambda: any(changed in node.log.read_text(errors="replace") for node in self.nodes), seconds, "the joined nodes have a vote")
+
+    def lose(self, node):
+        """kill -9 of one node. Clients go on with the others until `make_whole`."""
+        node.kill()
+
+    def make_whole(self):
+        if any(node.process is None for node in self.nodes):
+            self.start()
 
     def stop(self):
         for node in self.nodes:
@@ -65,8 +74,18 @@ class Cluster:
         for node in self.nodes:
             node.restart()
 
+    def ask_http(self, method, path, content=None):
+        """Any node is as good as another one."""
+        return next(node for node in self.nodes if node.process is not None).ask_http(method, path, content)
+
     def leader_of(self, topic, partition):
         return self.nodes[self.leaders(topic)[partition]]
+
+    def demand_replicas(self, topic):
+        """Each node has a replica of each partition: else the loss of one would prove little."""
+        partitions = AdminClient(client(self)).list_topics(topic, timeout=30).topics[topic].partitions
+        counts = [len(found.replicas) for found in partitions.values()]
+        demand(set(counts) == {len(self.nodes)}, f"the partitions of {topic} have {counts} replicas")
 
     def leaders(self, topic):
         """The node that leads each partition, as an index of `nodes`; none for a partition without a leader."""

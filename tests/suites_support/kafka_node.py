@@ -37,6 +37,7 @@ class KafkaNode:
         self.kafka = f"127.0.0.1:{self.port}"
         self.process = self.server = None
         self.is_kafka = True
+        self.nodes = [self]
         atexit.register(self.kill)
 
     def start(self):
@@ -58,6 +59,17 @@ class KafkaNode:
 
     def leader_of(self, _topic, _partition):
         return self
+
+    def demand_replicas(self, _topic):
+        pass
+
+    def lose(self, _node):
+        self.kill()
+        self.make_whole()
+
+    def make_whole(self):
+        if self.process is None:
+            self.start()
 
     def kill(self):
         self._end(signal.SIGKILL)

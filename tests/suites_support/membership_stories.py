@@ -2,9 +2,6 @@
 classic to the consumer protocol and back, and members that ask for a regular expression and an assignor of the coordinator's.
 """
 
-import json
-import urllib.request
-
 from confluent_kafka import KafkaException
 
 from suites_support.client_story import PARTITIONS, SETTINGS, WITHIN_KILLED_NODE, WITHIN_REBALANCE, Story
@@ -40,9 +37,7 @@ class StaticMembers(Story):
             self._demand_places(places, "after it came back")
             # The first is always "warp".
             self.members.reverse()
-        self.node.kill()
-        self._start_node()
-        self._wait_for_more("the node was killed", WITHIN_KILLED_NODE)
+        self._kill_under_load(self._coordinator())
         self._demand_places(places, "after the node was killed")
         self._start_twice(places)
         self.writing = False
@@ -101,16 +96,14 @@ class ChangeOver(Story):
         self._settle()
 
     def _replace_all(self, protocol, kind):
-        """Each member is replaced by one of another protocol; in the middle of it the node dies."""
+        """Each member is replaced by one of another protocol; in the middle of it the group's coordinator dies."""
         self.protocol = protocol
         old = list(self.members)
         for number, member in enumerate(old):
             self._join(1)
             self._wait_for_more(f"one came by {protocol}")
             if number == 0:
-                self.node.kill()
-                self._start_node()
-                self._wait_for_more("the node was killed", WITHIN_KILLED_NODE)
+                self._kill_under_load(self._coordinator())
                 self._wait_for_members("the node was killed", WITHIN_KILLED_NODE)
             self._leave(member)
             self._wait_for_members(f"one left for one by {protocol}")
@@ -118,8 +111,7 @@ class ChangeOver(Story):
         demand(self._type() == kind, f"after all went over to {protocol} the group is {self._type()}")
 
     def _type(self):
-        with urllib.request.urlopen(f"http://{self.node.http}/v1/groups/{self.group}", timeout=10) as answer:
-            return json.load(answer)["type"]
+        return self.node.ask_http("GET", f"/v1/groups/{self.group}")["type"]
 
 
 class Pattern(Story):
@@ -144,7 +136,8 @@ class Pattern(Story):
         # The assignor `uniform` would leave each what it has, as far as that is fair.
         self._join(1)
         self._demand_runs([[0, 1], [2, 3], [4, 5]])
-        self._kill_the_node_under_load()
+        self._kill_under_load(self._coordinator())
+        self._come_to_rest("the node was killed")
         self._demand_runs([[0, 1], [2, 3], [4, 5]])
 
     def _owned(self):

@@ -71,6 +71,8 @@ class Node:
         self.settings = dict(TINY if settings is None else settings)
         self.kafka = f"{host}:{free_port()}"
         self.http = f"{host}:{free_port()}"
+        # All nodes of a cluster have this, too.
+        self.nodes = [self]
         self.process = None
         self._core_times = []
         self._is_ready = False
@@ -107,6 +109,18 @@ class Node:
 
     def leader_of(self, _topic, _partition):
         return self
+
+    def demand_replicas(self, _topic):
+        """The only node has all that there is."""
+
+    def lose(self, node):
+        """kill -9 of one of `nodes`. Nobody goes on without the only one, so it is started again."""
+        node.kill()
+        self.make_whole()
+
+    def make_whole(self):
+        if self.process is None:
+            self.start()
 
     def _well_or_gone(self, path):
         code = self.process.poll()

@@ -17,6 +17,7 @@ Examples:
   ropewalk cluster status                             the nodes, who votes, who leads
   ropewalk cluster status --http log.example:8092     by way of another node
   ropewalk cluster drain 3 --wait                     node 3 gives up all that it holds
+  ropewalk cluster upgrade                            use what all nodes know since the last upgrade
   ropewalk cluster replace 3 4                        node 4 gets all that node 3 holds, which is removed then
   ropewalk cluster status --json | jq '.nodes[] | select(.here | not)'";
 /// Between two looks at a node that is drained.
@@ -58,6 +59,14 @@ on it, and topics that get more replicas.")]
 A node that is back leads its partitions again by itself, once it has had
 everything for three seconds. This waits until all of them do.")]
     Prefer(Prefer),
+    /// Let the cluster use what all its nodes know, after an upgrade that is to stay
+    #[command(after_help = "Example:
+  ropewalk cluster upgrade
+
+A new release writes nothing that the one before cannot read until this is
+said, so that each node can go back. Afterwards a node of the release
+before is refused. All nodes must be there.")]
+    Upgrade(Asked),
     /// Take a stopped node that holds nothing out of the cluster
     #[command(after_help = "Example:
   ropewalk cluster remove 3
@@ -146,6 +155,7 @@ pub(crate) fn run(arguments: &ClusterArguments) -> Result<()> {
             tell(asked.json, text, json!({ "removed": node }))
         }
         What::Prefer(arguments) => prefer(arguments),
+        What::Upgrade(asked) => upgrade(asked),
         What::Replace(arguments) => replace(arguments),
     }
 }
@@ -174,6 +184,22 @@ fn prefer(arguments: &Prefer) -> Result<()> {
         arguments.json,
         lines.join("\n"),
         json!({ "preferred": done, "still_led_by_others": still }),
+    )
+}
+
+fn upgrade(asked: &Asked) -> Result<()> {
+    let address = asked.address();
+    let before = cluster_at(&address)?["feature_level"].clone();
+    change(&address, "POST", "/v1/cluster/upgrade", &Value::Null)?;
+    let now = cluster_at(&address)?["feature_level"].clone();
+    let text = match before == now {
+        true => format!("the cluster has feature level {now}, which is all that its nodes know in common"),
+        false => format!("the cluster has feature level {now} now, and had {before}"),
+    };
+    tell(
+        asked.json,
+        text,
+        json!({ "feature_level": now, "before": before }),
     )
 }
 
@@ -302,6 +328,7 @@ fn shown(cluster: &Value) -> String {
             format!("metadata  {led}; votes: {}", numbers(&group["voters"]))
         }
     });
+    lines.extend(level_shown(cluster));
     let here = cluster["node"].as_i64();
     lines.push(format!("seen by   node {}", or_dash(here)));
     lines.push(String::new());
@@ -359,6 +386,24 @@ fn shown(cluster: &Value) -> String {
     lines.join("\n")
 }
 
+/// The feature level, where nodes know another one than the cluster has.
+fn level_shown(cluster: &Value) -> Option<String> {
+    let level = cluster["feature_level"].as_u64()?;
+    let nodes = cluster["nodes"].as_array()?;
+    let known = nodes.iter().map(|node| node["knows_feature_level"].as_u64());
+    if known.clone().flatten().all(|known| known == level) {
+        return None;
+    }
+    Some(match known.collect::<Option<Vec<u64>>>() {
+        Some(known) if known.iter().all(|known| *known > level) => {
+            format!(
+                "level     {level}: all nodes know a newer one (`ropewalk cluster upgrade` if this release is to stay)"
+            )
+        }
+        _ => format!("level     {level}: some nodes are upgraded, others are not or are away"),
+    })
+}
+
 fn numbers(list: &Value) -> String {
     let numbers = list.as_array().into_iter().flatten().map(Value::to_string);
     numbers.collect::<Vec<_>>().join(", ")
@@ -408,6 +453,24 @@ node  is    votes  leads  holds  kafka    peer
         assert!(told.contains("1 partition opened uncleanly"), "{told}");
         cluster["nodes"] = json!([node(2, true)]);
         assert!(!shown(&cluster).contains("rack"));
+    }
+
+    #[test]
+    fn a_feature_level_is_shown_where_nodes_know_another_one() {
+        let with = |known: [Option<u64>; 2]| {
+            let mut nodes = [node(1, true), node(2, true)];
+            for (node, known) in nodes.iter_mut().zip(known) {
+                node["knows_feature_level"] = json!(known);
+            }
+            shown(
+                &json!({ "cluster": "abc", "node": 1, "metadata": null, "feature_level": 2, "nodes": nodes }),
+            )
+        };
+        assert!(!with([Some(2), Some(2)]).contains("level"));
+        assert!(!with([Some(2), None]).contains("level"));
+        assert!(with([Some(3), Some(2)]).contains("level     2: some nodes are upgraded"));
+        assert!(with([Some(3), None]).contains("level     2: some nodes are upgraded"));
+        assert!(with([Some(3), Some(3)]).contains("ropewalk cluster upgrade"));
     }
 
     #[test]

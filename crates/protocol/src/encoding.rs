@@ -31,6 +31,17 @@ pub enum DecodeError {
         /// The newest version that can be read.
         known: u8,
     },
+    /// Written where nodes know more than this program.
+    #[error(
+        "the cluster has feature level {got}, and this program knows levels up to {known}: start the node with a release that \
+         knows it"
+    )]
+    UnknownLevel {
+        /// The cluster's level.
+        got: u16,
+        /// The newest level that the program knows.
+        known: u16,
+    },
     /// A number that stands for one of several things stands for none.
     #[error("{value} is not a known {field}")]
     UnknownKind {

@@ -14,6 +14,7 @@ mod command;
 mod configs;
 mod group_log;
 mod image;
+mod level;
 mod log;
 mod memory;
 mod placement;
@@ -39,10 +40,13 @@ pub(crate) use command::{read_address, read_home, write_address, write_home};
 pub use configs::{ConfigEdit, ConfigOperation, ConfigTarget, ConfigValue, ConfigWish};
 pub use group_log::{Effect, GroupImage, PROPOSAL_COMMANDS_MAX, Process, Proposal, image_entries};
 pub use image::ImageWriter;
+pub use level::FeatureLevel;
 pub use log::{Growth, ImagePart, Replay, ReplayError, image_parts};
 pub use memory::Plans;
 pub use plan::{NewTopic, PRODUCER_ID_BLOCK, PlanError, PlanLimits};
-pub use topic_config::{ConfigChange, ConfigEntry, ConfigError, ConfigSource, TopicConfig, TopicSettings};
+pub use topic_config::{
+    ConfigChange, ConfigEntry, ConfigError, ConfigSource, Route, TopicConfig, TopicSettings,
+};
 pub use topic_id::fresh_topic_id;
 pub use topic_name::{TOPIC_NAME_BYTES_MAX, TopicNameError, check_new_name, check_topic_name, is_internal};
 
@@ -88,6 +92,7 @@ pub struct Metadata {
     /// Configs of topics that set nothing themselves, put together from the three above.
     defaults: TopicConfig,
     cluster: Option<ClusterId>,
+    level: FeatureLevel,
     nodes: BTreeMap<NodeId, Node>,
     /// Nodes that have joined and not started yet.
     joined: BTreeMap<NodeId, Home>,
@@ -241,6 +246,7 @@ impl Metadata {
             broker_configs: BTreeMap::new(),
             defaults,
             cluster: None,
+            level: FeatureLevel::FIRST,
             nodes: BTreeMap::new(),
             joined: BTreeMap::new(),
             topics: BTreeMap::new(),

@@ -13,6 +13,7 @@ mod hello;
 mod join;
 mod message;
 mod range;
+mod relay;
 mod replica;
 #[cfg(test)]
 mod tests;
@@ -25,3 +26,4 @@ pub use hello::{Hello, REFUSED_TEXT_BYTES_MAX, Reason, Refused, ShardPair, Versi
 pub use join::{Join, Joined, in_one_line};
 pub use message::{Encoded, Heartbeat, Message, ReplicaMessage};
 pub use range::{RangeAnswer, RangeWish};
+pub use relay::{ONWARD_MAX, Relay, Way};

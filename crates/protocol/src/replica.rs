@@ -151,6 +151,10 @@ impl Replica {
     pub fn handle_prompt(&mut self, now: Duration, from: NodeId, message: &Prompt) {
         let epoch = message.epoch();
         match message {
+            Prompt::Refused {
+                refusal: Refusal::Fenced { floor },
+                ..
+            } if self.is_ended_by(*floor) => self.step_down(now),
             Prompt::Refused { refusal, .. } if self.leads(epoch) => self.handle_refused(now, from, *refusal),
             Prompt::Differs { at, .. } => {
                 if let Role::Leading(leading) = &mut self.role
@@ -575,6 +579,12 @@ impl Replica {
     fn leads(&self, epoch: Epoch) -> bool {
         let is_assigned = self.assignment.as_ref().is_some_and(|of| of.epoch == epoch);
         is_assigned && matches!(self.role, Role::Opening(_) | Role::Leading(_))
+    }
+
+    /// Says whether it leads or opens an epoch that is over where none below `floor` is listened to. The refusal may be of a later epoch that the
+    /// metadata has given this node, and of which it has not heard.
+    fn is_ended_by(&self, floor: Epoch) -> bool {
+        floor > self.assigned() && self.leads(self.assigned())
     }
 
     fn handle_refused(&mut self, now: Duration, from: NodeId, refusal: Refusal) {

@@ -281,10 +281,7 @@ fn plan_topic(
 
 /// The commands of an opening: it is a start of the node whose directory this is.
 fn start_of(metadata: &Metadata, cluster: ClusterId, node: NodeId) -> Vec<Command> {
-    let format = metadata
-        .cluster()
-        .is_none()
-        .then_some(Command::FormatCluster { cluster });
+    let founding = metadata.cluster().is_none().then(|| Metadata::founding(cluster));
     // Nobody is to connect here. A node that takes the directory over says where it is by its own start.
     let address = Address {
         host: "localhost".into(),
@@ -296,5 +293,5 @@ fn start_of(metadata: &Metadata, cluster: ClusterId, node: NodeId) -> Vec<Comman
         home: None,
         rack: None,
     };
-    format.into_iter().chain([start]).collect()
+    founding.into_iter().flatten().chain([start]).collect()
 }

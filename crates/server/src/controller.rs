@@ -7,6 +7,7 @@
 //! has applied it: whoever asked sees it on any connection.
 
 mod image;
+mod levels;
 mod members;
 mod metadata_log;
 mod placement;

@@ -181,6 +181,7 @@ fn plan_code(error: &PlanError) -> ErrorCode {
         | PlanError::ChosenReplicas { .. } => ErrorCode::InvalidReplicaAssignment,
         PlanError::NotStuck { .. } => ErrorCode::ElectionNotNeeded,
         PlanError::NobodyLeft { .. } => ErrorCode::EligibleLeadersNotAvailable,
+        PlanError::LevelUnknown { .. } => ErrorCode::FeatureUpdateFailed,
         PlanError::NoReassignment => ErrorCode::NoReassignmentInProgress,
         PlanError::LeaderChanged { .. } => ErrorCode::NotLeaderOrFollower,
         PlanError::ProducerIdsExhausted => ErrorCode::UnknownServerError,
@@ -195,7 +196,9 @@ fn apply_code(error: &ApplyError) -> ErrorCode {
         ApplyError::UnknownTopic { .. } | ApplyError::UnknownPartition { .. } => {
             ErrorCode::UnknownTopicOrPartition
         }
-        ApplyError::Config(_) => ErrorCode::InvalidConfig,
+        // Only configs have needed another level so far.
+        ApplyError::LevelTooLow { .. } | ApplyError::Config(_) => ErrorCode::InvalidConfig,
+        ApplyError::LevelReached { .. } => ErrorCode::FeatureUpdateFailed,
         ApplyError::NoPartitions | ApplyError::PartitionsExhausted | ApplyError::PartitionsChanged { .. } => {
             ErrorCode::InvalidPartitions
         }

@@ -19,6 +19,7 @@ use std::sync::Arc;
 
 use platform::counters::Counter;
 use protocol::leader::NodeId;
+use protocol::metadata::{FeatureLevel, Metadata};
 use protocol::peer::{Encoded, Hello, KnownNode, Message, Own, ShardPair, WIRE_VERSIONS};
 use record::{DirectoryId, Offset};
 use tokio::sync::{Notify, OwnedSemaphorePermit, mpsc};
@@ -31,8 +32,6 @@ pub(crate) use join::{JoinError, join};
 pub(crate) use listen::let_peers_in;
 pub(crate) use replicas::{WantedLinks, keep_links};
 
-/// The highest feature level of the metadata that this program knows.
-const FEATURE_LEVEL: u16 = 1;
 /// Bytes that wait to be written to one peer; beyond them it is cut off.
 const OUTGOING_BYTES_MAX: usize = 16 << 20;
 
@@ -108,6 +107,8 @@ struct Link {
     directory: DirectoryId,
     /// The version of the messages that both ends speak.
     version: u16,
+    /// The newest feature level that the peer knows.
+    feature_level: FeatureLevel,
     /// The node with the higher id has dialed, as is the rule.
     is_by_rule: bool,
     outgoing: mpsc::UnboundedSender<Outgoing>,
@@ -176,6 +177,13 @@ impl Peers {
         link.is_some_and(|link| link.directory == directory)
     }
 
+    /// The newest feature level that a node knows which there is a connection with for the metadata.
+    pub(crate) fn feature_level(&self, node: NodeId) -> Option<FeatureLevel> {
+        let links = self.links.borrow();
+        let link = links.get(&(Purpose::Metadata, node));
+        link.map(|link| link.feature_level)
+    }
+
     /// Ends the connections for the metadata.
     pub(crate) fn end_metadata(&self) {
         let links = self.links.borrow();
@@ -208,6 +216,7 @@ impl Peers {
             generation: self.generation.get(),
             directory: peer.directory,
             version,
+            feature_level: peer.feature_level,
             is_by_rule,
             outgoing,
             queued_bytes: Rc::default(),
@@ -260,7 +269,8 @@ impl Core {
             directory: self.facts.directory,
             incarnation: self.facts.incarnation,
             shards: u16::try_from(self.facts.shards).unwrap_or(u16::MAX),
-            feature_level: FEATURE_LEVEL,
+            feature_level: FeatureLevel::NEWEST,
+            cluster_level: self.with_metadata(Metadata::level),
             image_offset: self.image_offset().unwrap_or(Offset::ZERO),
         }
     }

@@ -63,7 +63,7 @@ pub use repair::{RangeLetter, RepairCounters};
 use repair::{Ranges, Repairs};
 pub use replay::{ReplayError, replay_batches};
 use replication::Replication;
-pub use replication::{FollowerFigures, LedFigures, Letter, Message};
+pub use replication::{FollowerFigures, LedFigures, Letter, Linked, Message};
 pub use retention::{BY_AGE, BY_SIZE, Outlived, RetentionCounters, Trimmed};
 pub use role::NotLed;
 use role::Role;

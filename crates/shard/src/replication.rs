@@ -3,9 +3,10 @@
 //!
 //! Read from `Shard::hear` on, downwards. A replica is told a word when the journal has room for all that may come of it; until then
 //! the word waits, and with it what comes for that replica later. Its steps are then carried out in its order. A batch of a leader
-//! goes out with the flush that holds it, before that is run. A sworn message leaves only when everything that was staged before it is
+//! goes out with the flush that holds it, before that is run, to each follower or along a chain of them (`chain`). A sworn message leaves only when everything that was staged before it is
 //! durable: nothing here may send one earlier.
 
+mod chain;
 mod leases;
 mod looks;
 mod shipping;
@@ -35,6 +36,7 @@ use storage::{Read, RecoveredPartition, Reserve};
 use tokio::sync::{Notify, Semaphore};
 use tokio::time::sleep;
 
+use chain::Chains;
 pub use looks::{FollowerFigures, LedFigures};
 use words::{Deferred, Early, Word, tell_contradiction};
 pub use words::{Letter, Message};
@@ -55,6 +57,15 @@ const UNCOMMITTED_BYTES_MAX: u64 = 8 << 20;
 /// The most entries without a batch that a word leads to: a promise, a cut or an accept, a trim.
 const BARE_ENTRIES_MAX: usize = 3;
 
+/// What is known of a node that letters reach.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Linked {
+    /// Its start that has the link.
+    pub start: u64,
+    /// It passes letters on.
+    pub relays: bool,
+}
+
 /// Letters, and work that is left for later, of all replicas of a shard.
 pub(super) struct Replication {
     /// The bytes of all partitions that are not committed.
@@ -62,9 +73,10 @@ pub(super) struct Replication {
     /// Words that wait for room in the journal. Their number is bounded by whoever delivers letters ([`Shard::deferred_bytes`]).
     deferred: RefCell<Deferred>,
     early: RefCell<Early>,
-    /// The nodes that letters reach, and which start of each has the link.
-    linked: RefCell<BTreeMap<NodeId, u64>>,
+    /// The nodes that letters reach.
+    linked: RefCell<BTreeMap<NodeId, Linked>>,
     leases: RefCell<Leases>,
+    chains: RefCell<Chains>,
     /// A node has listened to this one just now.
     listened: Notify,
     /// Replicas that have to look again, and when.
@@ -108,6 +120,7 @@ impl Replication {
             early: RefCell::default(),
             linked: RefCell::default(),
             leases: RefCell::new(Leases::new(now)),
+            chains: RefCell::default(),
             listened: Notify::new(),
             wakes: RefCell::default(),
             wakes_earlier: Notify::new(),
@@ -257,15 +270,16 @@ impl Shard {
 
     /// Begins anew with a node whose link was taken: what it has sent before and waits here is dropped. Letters that come later over the
     /// earlier link are the caller's to drop.
-    pub async fn handle_link(&self, peer: NodeId, start: u64) {
+    pub async fn handle_link(&self, peer: NodeId, linked: Linked) {
         self.drop_received(peer);
         self.ranges.forget(peer);
-        self.replication.linked.borrow_mut().insert(peer, start);
+        self.replication.linked.borrow_mut().insert(peer, linked);
         let now = self.clock.monotonic();
         self.replication.leases.borrow_mut().handle_link(now, peer);
+        self.replication.chains.borrow_mut().forget(peer);
         let mut slices = Slices::of_own(REPLICAS_IN_ONE_TURN);
         for id in self.replica_ids() {
-            let _ = self.hear(id, Word::Link(peer));
+            self.hear_of_link(id, peer, Word::Link(peer));
             slices.did(1).await;
         }
     }
@@ -284,8 +298,18 @@ impl Shard {
             .retain(|(to, _)| *to != peer);
         let mut slices = Slices::of_own(REPLICAS_IN_ONE_TURN);
         for id in self.replica_ids() {
-            let _ = self.hear(id, Word::LinkLost(peer));
+            self.hear_of_link(id, peer, Word::LinkLost(peer));
             slices.did(1).await;
+        }
+    }
+
+    /// Tells a replica of a node's link. What that node was to pass on may be lost, too.
+    fn hear_of_link(&self, id: PartitionId, peer: NodeId, word: Word) {
+        let behind = self.behind_in_chain(id, peer);
+        // It may be gone.
+        let _ = self.hear(id, word);
+        for follower in behind {
+            let _ = self.hear(id, Word::Link(follower));
         }
     }
 
@@ -313,6 +337,9 @@ impl Shard {
     /// Takes a letter of another node. One of an epoch that the metadata has not told of here waits for that: until then nobody knows whether this
     /// replica is the one that it is for, or one that is given up before. Should it be dropped, its sender asks again.
     pub fn deliver(&self, from: NodeId, letter: Letter) {
+        let Some((from, letter)) = self.pass_on(from, letter) else {
+            return;
+        };
         if self.is_early(&letter) {
             return self.replication.early.borrow_mut().keep(from, letter);
         }
@@ -321,6 +348,10 @@ impl Shard {
     }
 
     fn is_early(&self, letter: &Letter) -> bool {
+        if letter.message.fences() {
+            // It says nothing of a log, and a leader that is behind with the metadata must hear it all the same.
+            return false;
+        }
         let partitions = self.partitions.borrow();
         match partitions.get(&letter.partition).map(|partition| &partition.role) {
             None => true,
@@ -589,8 +620,10 @@ impl Shard {
         let unsent = take(&mut *self.replication.unsent.borrow_mut());
         let mut partitions = self.partitions.borrow_mut();
         for id in unsent {
-            let Some(Role::Member(member)) = partitions.get_mut(&id).map(|partition| &mut partition.role)
-            else {
+            let Some(partition) = partitions.get_mut(&id) else {
+                continue;
+            };
+            let (Role::Member(member), route) = (&mut partition.role, partition.topic.route) else {
                 continue;
             };
             for prompt in member.take_unsent() {
@@ -598,9 +631,7 @@ impl Shard {
                 let Some(batches) = self.unflushed_batches(id, &prompt) else {
                     continue;
                 };
-                for to in member.replica.live_followers() {
-                    self.send(to, id, Message::Prompt(prompt.clone(), batches.clone()));
-                }
+                self.send_to_live(id, member, route, &Message::Prompt(prompt, batches));
             }
         }
         true

@@ -27,6 +27,10 @@ use tokio::time::timeout;
 use super::append::AppendOutcome;
 use super::*;
 
+const LINKED: Linked = Linked {
+    start: 1,
+    relays: true,
+};
 const CONFIG: StoreConfig = StoreConfig {
     identity: JournalIdentity {
         cluster: ClusterId([1; 16]),

@@ -108,3 +108,9 @@ fn seed_7029_with_copies_fills_a_replica_that_comes_back_at_once() {
     };
     assert_eq!(run(7029, copies).violation, None);
 }
+
+/// A leader was cut off, given its next epoch, of which it did not hear, and left in that: it went on to tell its tail as the latest.
+#[test]
+fn seed_20226_ends_a_leader_that_is_left_in_an_epoch_that_it_does_not_know() {
+    assert_eq!(run(20226, CLUSTER).violation, None);
+}

@@ -123,7 +123,9 @@ async def admin(address):
     await client.start()
 
     async def create(topic, partitions):
-        answer = await client.create_topics([NewTopic(topic, int(partitions), 1)])
+        # The client has no word for "as many replicas as there usually are".
+        replicas = len(address.split(","))
+        answer = await client.create_topics([NewTopic(topic, int(partitions), replicas)])
         demand(answer.topic_errors[0][1])
         return ["ok"]
 

@@ -37,8 +37,8 @@ func groupProtocol(protocol string) []kgo.Opt {
 }
 
 // produce sends with the client's own defaults, which are idempotent.
-func produce(address, topic string) error {
-	client, err := kgo.NewClient(kgo.SeedBrokers(strings.Split(address, ",")...), kgo.DefaultProduceTopic(topic))
+func produce(addresses []string, topic string) error {
+	client, err := kgo.NewClient(kgo.SeedBrokers(addresses...), kgo.DefaultProduceTopic(topic))
 	if err != nil {
 		return err
 	}
@@ -114,11 +114,11 @@ func (u *uncommitted) commit(client *kgo.Client) {
 	clear(u.last)
 }
 
-func consume(leaving context.Context, address, topic, group, protocol string) error {
+func consume(leaving context.Context, addresses []string, topic, group, protocol string) error {
 	waiting := &uncommitted{last: map[int32]*kgo.Record{}}
 	client, err := kgo.NewClient(append(
 		groupProtocol(protocol),
-		kgo.SeedBrokers(strings.Split(address, ",")...),
+		kgo.SeedBrokers(addresses...),
 		kgo.ConsumerGroup(group),
 		kgo.ConsumeTopics(topic),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
@@ -162,15 +162,15 @@ var compressions = map[string]kgo.CompressionCodec{
 	"zstd":   kgo.ZstdCompression(),
 }
 
-func codecs(address, topic string) error {
+func codecs(addresses []string, topic string) error {
 	for _, codec := range contract.Codecs {
-		if err := sendLetters(address, topic, codec); err != nil {
+		if err := sendLetters(addresses, topic, codec); err != nil {
 			return err
 		}
 		contract.Tell("sent", codec)
 	}
 	places := map[string]map[int32]kgo.Offset{topic: {0: kgo.NewOffset().AtStart()}}
-	client, err := kgo.NewClient(kgo.SeedBrokers(strings.Split(address, ",")...), kgo.ConsumePartitions(places))
+	client, err := kgo.NewClient(kgo.SeedBrokers(addresses...), kgo.ConsumePartitions(places))
 	if err != nil {
 		return err
 	}
@@ -192,9 +192,9 @@ func codecs(address, topic string) error {
 	return nil
 }
 
-func sendLetters(address, topic, codec string) error {
+func sendLetters(addresses []string, topic, codec string) error {
 	compression := kgo.ProducerBatchCompression(compressions[codec])
-	client, err := kgo.NewClient(kgo.SeedBrokers(strings.Split(address, ",")...), kgo.DefaultProduceTopic(topic), compression)
+	client, err := kgo.NewClient(kgo.SeedBrokers(addresses...), kgo.DefaultProduceTopic(topic), compression)
 	if err != nil {
 		return err
 	}
@@ -210,8 +210,8 @@ func sendLetters(address, topic, codec string) error {
 	return client.ProduceSync(context.Background(), records...).FirstErr()
 }
 
-func admin(address string) error {
-	client, err := kgo.NewClient(kgo.SeedBrokers(strings.Split(address, ",")...))
+func admin(addresses []string) error {
+	client, err := kgo.NewClient(kgo.SeedBrokers(addresses...))
 	if err != nil {
 		return err
 	}
@@ -316,7 +316,7 @@ func admin(address string) error {
 			}
 			return ok, err
 		},
-		"transaction": func(arguments []string) ([]string, error) { return ok, transact(address, arguments[0]) },
+		"transaction": func(arguments []string) ([]string, error) { return ok, transact(addresses, arguments[0]) },
 	})
 }
 
@@ -333,8 +333,8 @@ func state(ctx context.Context, admin *kadm.Client, group string) ([]string, err
 	return []string{strings.ToLower(found[group].State)}, err
 }
 
-func transact(address, topic string) error {
-	client, err := kgo.NewClient(kgo.SeedBrokers(strings.Split(address, ",")...), kgo.TransactionalID("once"))
+func transact(addresses []string, topic string) error {
+	client, err := kgo.NewClient(kgo.SeedBrokers(addresses...), kgo.TransactionalID("once"))
 	if err != nil {
 		return err
 	}

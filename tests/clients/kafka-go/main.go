@@ -21,10 +21,10 @@ var balancers = map[string]kafka.GroupBalancer{
 	"roundrobin": kafka.RoundRobinGroupBalancer{},
 }
 
-func produce(address, topic string) error {
+func produce(addresses []string, topic string) error {
 	var acknowledged sync.WaitGroup
 	writer := &kafka.Writer{
-		Addr:         kafka.TCP(address),
+		Addr:         kafka.TCP(addresses...),
 		Topic:        topic,
 		Balancer:     kafka.Murmur2Balancer{},
 		RequiredAcks: kafka.RequireAll,
@@ -75,9 +75,9 @@ func write(writer *kafka.Writer, messages []kafka.Message) error {
 	}
 }
 
-func consume(leaving context.Context, address, topic, group, protocol string) error {
+func consume(leaving context.Context, addresses []string, topic, group, protocol string) error {
 	reader := kafka.NewReader(kafka.ReaderConfig{
-		Brokers:           []string{address},
+		Brokers:           addresses,
 		GroupID:           group,
 		Topic:             topic,
 		GroupBalancers:    []kafka.GroupBalancer{balancers[protocol]},
@@ -148,15 +148,15 @@ var compressions = map[string]kafka.Compression{
 	"zstd":   kafka.Zstd,
 }
 
-func codecs(address, topic string) error {
+func codecs(addresses []string, topic string) error {
 	for _, codec := range contract.Codecs {
-		if err := sendLetters(address, topic, codec); err != nil {
+		if err := sendLetters(addresses, topic, codec); err != nil {
 			return err
 		}
 		contract.Tell("sent", codec)
 	}
 	reader := kafka.NewReader(kafka.ReaderConfig{
-		Brokers: []string{address}, Topic: topic, Partition: 0, MaxWait: 200 * time.Millisecond,
+		Brokers: addresses, Topic: topic, Partition: 0, MaxWait: 200 * time.Millisecond,
 	})
 	for range len(contract.Codecs) * contract.LettersOfCodec {
 		message, err := reader.ReadMessage(context.Background())
@@ -173,9 +173,9 @@ func codecs(address, topic string) error {
 	return reader.Close()
 }
 
-func sendLetters(address, topic, codec string) error {
+func sendLetters(addresses []string, topic, codec string) error {
 	writer := &kafka.Writer{
-		Addr: kafka.TCP(address), Topic: topic, RequiredAcks: kafka.RequireAll, BatchTimeout: 5 * time.Millisecond,
+		Addr: kafka.TCP(addresses...), Topic: topic, RequiredAcks: kafka.RequireAll, BatchTimeout: 5 * time.Millisecond,
 		Compression: compressions[codec],
 	}
 	defer writer.Close()
@@ -190,13 +190,13 @@ func sendLetters(address, topic, codec string) error {
 	return writer.WriteMessages(context.Background(), messages...)
 }
 
-func admin(address string) error {
-	ctx, client := context.Background(), &kafka.Client{Addr: kafka.TCP(address), Timeout: 30 * time.Second}
+func admin(addresses []string) error {
+	ctx, client := context.Background(), &kafka.Client{Addr: kafka.TCP(addresses...), Timeout: 30 * time.Second}
 	ok := []string{"ok"}
 	return contract.Administer(map[string]func([]string) ([]string, error){
 		"create": func(arguments []string) ([]string, error) {
 			partitions, _ := strconv.Atoi(arguments[1])
-			wanted := kafka.TopicConfig{Topic: arguments[0], NumPartitions: partitions, ReplicationFactor: 1}
+			wanted := kafka.TopicConfig{Topic: arguments[0], NumPartitions: partitions, ReplicationFactor: -1}
 			answer, err := client.CreateTopics(ctx, &kafka.CreateTopicsRequest{Topics: []kafka.TopicConfig{wanted}})
 			if err == nil {
 				err = answer.Errors[arguments[0]]

@@ -105,7 +105,7 @@ def admin(address):
     client = KafkaAdminClient(bootstrap_servers=address)
 
     def create(topic, partitions):
-        client.create_topics({topic: {"num_partitions": int(partitions), "replication_factor": 1}})
+        client.create_topics({topic: {"num_partitions": int(partitions), "replication_factor": -1}})
         return ["ok"]
 
     def delete(topic):

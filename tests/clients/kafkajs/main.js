@@ -18,9 +18,9 @@ const LETTERS_OF_CODEC = 20
 const SESSION_MS = 3000
 const HEARTBEAT_MS = 500
 
-const [address, command, ...arguments_] = process.argv.slice(2)
+const [addresses, command, ...arguments_] = process.argv.slice(2)
 const kafka = new Kafka({
-  brokers: [address],
+  brokers: addresses.split(','),
   logLevel: logLevel.ERROR,
   retry: { initialRetryTime: 50, maxRetryTime: 500, retries: 200 },
 })
@@ -156,7 +156,7 @@ async function admin() {
   await admin.connect()
   const deeds = {
     create: async (topic, numPartitions) => {
-      if (!(await admin.createTopics({ topics: [{ topic, numPartitions: Number(numPartitions), replicationFactor: 1 }], waitForLeaders: false }))) {
+      if (!(await admin.createTopics({ topics: [{ topic, numPartitions: Number(numPartitions), replicationFactor: -1 }], waitForLeaders: false }))) {
         throw new Error('the topic exists')
       }
       return ['ok']

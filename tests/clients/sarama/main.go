@@ -26,14 +26,14 @@ func settings() *sarama.Config {
 	return settings
 }
 
-func produce(address, topic string) error {
+func produce(addresses []string, topic string) error {
 	settings := settings()
 	settings.Producer.Idempotent = true
 	settings.Net.MaxOpenRequests = 1
 	settings.Producer.RequiredAcks = sarama.WaitForAll
 	settings.Producer.Return.Successes = true
 	settings.Producer.Retry.Max = 1000
-	producer, err := sarama.NewSyncProducer([]string{address}, settings)
+	producer, err := sarama.NewSyncProducer(addresses, settings)
 	if err != nil {
 		return err
 	}
@@ -77,7 +77,7 @@ func (member) ConsumeClaim(session sarama.ConsumerGroupSession, claim sarama.Con
 	return nil
 }
 
-func consume(leaving context.Context, address, topic, group, protocol string) error {
+func consume(leaving context.Context, addresses []string, topic, group, protocol string) error {
 	settings := settings()
 	settings.Consumer.Offsets.Initial = sarama.OffsetOldest
 	settings.Consumer.Offsets.AutoCommit.Enable = false
@@ -85,7 +85,7 @@ func consume(leaving context.Context, address, topic, group, protocol string) er
 	settings.Consumer.Group.Heartbeat.Interval = contract.Heartbeat
 	settings.Consumer.Group.Rebalance.GroupStrategies = []sarama.BalanceStrategy{strategies[protocol]()}
 	settings.Consumer.Return.Errors = true
-	consumer, err := sarama.NewConsumerGroup([]string{address}, group, settings)
+	consumer, err := sarama.NewConsumerGroup(addresses, group, settings)
 	if err != nil {
 		return err
 	}
@@ -112,14 +112,14 @@ var compressions = map[string]sarama.CompressionCodec{
 	"zstd":   sarama.CompressionZSTD,
 }
 
-func codecs(address, topic string) error {
+func codecs(addresses []string, topic string) error {
 	for _, codec := range contract.Codecs {
-		if err := sendLetters(address, topic, codec); err != nil {
+		if err := sendLetters(addresses, topic, codec); err != nil {
 			return err
 		}
 		contract.Tell("sent", codec)
 	}
-	consumer, err := sarama.NewConsumer([]string{address}, settings())
+	consumer, err := sarama.NewConsumer(addresses, settings())
 	if err != nil {
 		return err
 	}
@@ -140,12 +140,12 @@ func codecs(address, topic string) error {
 	return nil
 }
 
-func sendLetters(address, topic, codec string) error {
+func sendLetters(addresses []string, topic, codec string) error {
 	settings := settings()
 	settings.Producer.Compression = compressions[codec]
 	settings.Producer.RequiredAcks = sarama.WaitForAll
 	settings.Producer.Return.Successes = true
-	producer, err := sarama.NewSyncProducer([]string{address}, settings)
+	producer, err := sarama.NewSyncProducer(addresses, settings)
 	if err != nil {
 		return err
 	}
@@ -164,8 +164,8 @@ func sendLetters(address, topic, codec string) error {
 	return producer.SendMessages(messages)
 }
 
-func admin(address string) error {
-	admin, err := sarama.NewClusterAdmin([]string{address}, settings())
+func admin(addresses []string) error {
+	admin, err := sarama.NewClusterAdmin(addresses, settings())
 	if err != nil {
 		return err
 	}
@@ -174,7 +174,7 @@ func admin(address string) error {
 	return contract.Administer(map[string]func([]string) ([]string, error){
 		"create": func(arguments []string) ([]string, error) {
 			partitions, _ := strconv.Atoi(arguments[1])
-			return ok, admin.CreateTopic(arguments[0], &sarama.TopicDetail{NumPartitions: int32(partitions), ReplicationFactor: 1}, false)
+			return ok, admin.CreateTopic(arguments[0], &sarama.TopicDetail{NumPartitions: int32(partitions), ReplicationFactor: -1}, false)
 		},
 		"delete": func(arguments []string) ([]string, error) { return ok, admin.DeleteTopic(arguments[0]) },
 		"topics": func([]string) ([]string, error) {
@@ -224,7 +224,7 @@ func admin(address string) error {
 			return ok, admin.CreatePartitions(arguments[0], int32(count), nil, false)
 		},
 		"since": func(arguments []string) ([]string, error) {
-			client, err := sarama.NewClient([]string{address}, settings())
+			client, err := sarama.NewClient(addresses, settings())
 			if err != nil {
 				return nil, err
 			}
@@ -247,11 +247,11 @@ func admin(address string) error {
 			return []string{strings.ToLower(found[0].State)}, nil
 		},
 		"forget":      func(arguments []string) ([]string, error) { return ok, admin.DeleteConsumerGroup(arguments[0]) },
-		"transaction": func(arguments []string) ([]string, error) { return ok, transact(address, arguments[0]) },
+		"transaction": func(arguments []string) ([]string, error) { return ok, transact(addresses, arguments[0]) },
 	})
 }
 
-func transact(address, topic string) error {
+func transact(addresses []string, topic string) error {
 	settings := settings()
 	settings.Producer.Idempotent = true
 	settings.Net.MaxOpenRequests = 1
@@ -259,7 +259,7 @@ func transact(address, topic string) error {
 	settings.Producer.Return.Successes = true
 	settings.Producer.Transaction.ID = "once"
 	settings.Producer.Transaction.Retry.Max = 3
-	producer, err := sarama.NewSyncProducer([]string{address}, settings)
+	producer, err := sarama.NewSyncProducer(addresses, settings)
 	if err != nil {
 		return err
 	}

@@ -298,7 +298,7 @@ impl Disk for RealDisk {
         if let Some(file) = &file {
             flock(file, FlockOperation::NonBlockingLockExclusive)?;
         }
-        Ok(Box::new(HeldLock { _file: file }))
+        Ok(Box::new(HeldLock { file }))
     }
 
     fn durable_write_mode(&self) -> DurableWriteMode {
@@ -310,10 +310,18 @@ impl Disk for RealDisk {
     }
 }
 
-/// The open lock file: closing it releases the lock. The file itself stays, for removing it would let two processes lock
-/// two files of one name.
+/// The open lock file. The file itself stays, for removing it would let two processes lock two files of one name.
 struct HeldLock {
-    _file: Option<fs::File>,
+    file: Option<fs::File>,
+}
+
+/// To close the file is not enough: a child that the process has just forked, and that runs no other program yet, has it open, too.
+impl Drop for HeldLock {
+    fn drop(&mut self) {
+        if let Some(file) = &self.file {
+            let _ = flock(file, FlockOperation::Unlock);
+        }
+    }
 }
 
 impl Lock for HeldLock {}

@@ -10,7 +10,9 @@ use super::broker_config::BrokerConfig;
 use super::memory::{config_bytes, new_topic_bytes, partitions_bytes};
 use super::topic_config::{ConfigChange, ConfigError};
 use super::topic_name::{TopicNameError, check_topic_name, folded};
-use super::{Command, Home, Metadata, Node, Partition, ReplicaSet, Topic, TopicConfig, TopicSettings};
+use super::{
+    Command, FeatureLevel, Home, Metadata, Node, Partition, ReplicaSet, Topic, TopicConfig, TopicSettings,
+};
 use crate::leader::NodeId;
 use crate::producers::ProducerId;
 
@@ -198,6 +200,23 @@ pub enum ApplyError {
         /// The partition.
         partition: PartitionId,
     },
+    /// Not all nodes could read it.
+    #[error(
+        "this needs feature level {wanted}, and the cluster has {level}: when all its nodes run a release that knows it, raise the level \
+         (ropewalk cluster upgrade)"
+    )]
+    LevelTooLow {
+        /// The level that it needs.
+        wanted: FeatureLevel,
+        /// The cluster's.
+        level: FeatureLevel,
+    },
+    /// Levels only rise.
+    #[error("the cluster has feature level {level} already, which is all that its nodes know in common")]
+    LevelReached {
+        /// The cluster's.
+        level: FeatureLevel,
+    },
     /// A node gives up what it holds before it is removed.
     #[error("node {node} holds {partitions} partition(s): drain it first, and wait until it holds none")]
     NodeHolds {
@@ -325,6 +344,7 @@ impl Metadata {
                 known.drain.clone_from(drain);
             }
             Command::DoubtNode { node, .. } => self.doubt(*node),
+            Command::SetFeatureLevel { level } => self.level = *level,
             Command::RemoveNode { node } => {
                 self.nodes.remove(node);
                 self.joined.remove(node);
@@ -379,6 +399,7 @@ impl Metadata {
         if self.cluster.is_none() {
             return Err(ApplyError::NotFormatted);
         }
+        self.check_level(command)?;
         match command {
             Command::FormatCluster { .. } => Ok(()),
             Command::StartNode { node, .. } | Command::JoinNode { node, .. } if node.0 < 0 => {
@@ -457,6 +478,7 @@ impl Metadata {
             Command::DrainNode { node, drain } => self.check_drain(*node, drain.as_ref()),
             Command::RemoveNode { node } => self.check_removal(*node),
             Command::DoubtNode { node, start } => self.check_own_start(*node, *start),
+            Command::SetFeatureLevel { level } => self.check_raise(*level),
         }
     }
 

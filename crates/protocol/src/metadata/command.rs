@@ -6,9 +6,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use record::{ClusterId, DirectoryId, Epoch, PartitionId, TopicId};
 
-use super::Rack;
 use super::broker_config::KnownBrokerConfig;
 use super::topic_config::ConfigChange;
+use super::{FeatureLevel, Rack};
 use crate::encoding::{DecodeError, Reader, Writer};
 use crate::leader::NodeId;
 use crate::producers::ProducerId;
@@ -190,6 +190,11 @@ pub enum Command {
         /// The node.
         node: NodeId,
     },
+    /// From here on the log may hold what programs read that know this level.
+    SetFeatureLevel {
+        /// The level: above the present one.
+        level: FeatureLevel,
+    },
 }
 
 /// The largest command that a plan may come to, in bytes: a topic of as many partitions as it can have, with eight replicas
@@ -198,13 +203,16 @@ pub const COMMAND_BYTES_MAX: usize = 384 << 10;
 
 const FORMAT: &str = "metadata command";
 /// Says since version 2 for which client's address topics are made or changed, and since 3 how other nodes reach a node. Since 4 there are
-/// changes of replicas, and nodes that are drained or removed, since 5 the racks of nodes, and since 6 epochs that are opened uncleanly.
-const VERSION: u8 = 6;
-/// What needs no later one is written in this: nodes of the build before read it.
-const VERSION_BEFORE: u8 = 5;
+/// changes of replicas, and nodes that are drained or removed, since 5 the racks of nodes, since 6 epochs that are opened uncleanly, and since 7
+/// feature levels.
+const VERSION: u8 = 7;
+/// What needs no later one is written in this: programs that know no feature levels read it.
+const VERSION_BEFORE_LEVELS: u8 = 5;
+const VERSION_OF_UNCLEAN_OPENINGS: u8 = 6;
 /// 16 is a part of an image.
 const DOUBT_KIND: u8 = 17;
 const UNCLEAN_KIND: u8 = 18;
+const LEVEL_KIND: u8 = 19;
 const FIRST_WITH_CLIENTS: u8 = 2;
 const FIRST_WITH_HOMES: u8 = 3;
 const FIRST_WITH_RACKS: u8 = 5;
@@ -280,6 +288,7 @@ impl Command {
             | Command::DrainNode { .. }
             | Command::RemoveNode { .. }
             | Command::DoubtNode { .. }
+            | Command::SetFeatureLevel { .. }
             | Command::AllocateProducerIds { .. } => true,
             Command::CreateTopic { .. } | Command::CreatePartitions { .. } | Command::SetReplicas { .. } => {
                 false
@@ -306,8 +315,9 @@ impl Command {
     #[must_use]
     pub fn encode(&self) -> Bytes {
         let mut writer = Writer::open(match self {
-            Command::OpenUncleanly { .. } => VERSION,
-            _ => VERSION_BEFORE,
+            Command::SetFeatureLevel { .. } => VERSION,
+            Command::OpenUncleanly { .. } => VERSION_OF_UNCLEAN_OPENINGS,
+            _ => VERSION_BEFORE_LEVELS,
         });
         match self {
             Command::FormatCluster { cluster } => {
@@ -438,6 +448,10 @@ impl Command {
                 writer.i32(node.0);
                 writer.u64(*start);
             }
+            Command::SetFeatureLevel { level } => {
+                writer.u8(LEVEL_KIND);
+                writer.u16(level.0);
+            }
         }
         writer.close()
     }
@@ -549,6 +563,9 @@ fn read_command(reader: &mut Reader<'_>, version: u8) -> Result<Command, DecodeE
             node: NodeId(reader.i32("node")?),
             start: reader.u64("start of a node")?,
         },
+        LEVEL_KIND => Command::SetFeatureLevel {
+            level: read_level(reader)?,
+        },
         value => {
             return Err(DecodeError::UnknownKind {
                 field: "command kind",
@@ -556,6 +573,18 @@ fn read_command(reader: &mut Reader<'_>, version: u8) -> Result<Command, DecodeE
             });
         }
     })
+}
+
+/// A level that this program does not know ends it: what follows may be of any form.
+pub(super) fn read_level(reader: &mut Reader<'_>) -> Result<FeatureLevel, DecodeError> {
+    let level = FeatureLevel(reader.u16("feature level")?);
+    match (FeatureLevel::FIRST..=FeatureLevel::NEWEST).contains(&level) {
+        true => Ok(level),
+        false => Err(DecodeError::UnknownLevel {
+            got: level.0,
+            known: FeatureLevel::NEWEST.0,
+        }),
+    }
 }
 
 fn write_partition(writer: &mut Writer, partition: PartitionId) {

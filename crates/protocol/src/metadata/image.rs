@@ -13,8 +13,8 @@ use record::{ClusterId, Epoch, Offset, TopicId};
 
 use super::broker_config::BrokerConfig;
 use super::command::{
-    read_address, read_broker, read_changes, read_client, read_drain, read_flag, read_home, read_rack,
-    read_replica_set,
+    read_address, read_broker, read_changes, read_client, read_drain, read_flag, read_home, read_level,
+    read_rack, read_replica_set,
 };
 use super::command::{
     write_address, write_broker, write_changes, write_client, write_drain, write_home, write_rack,
@@ -23,21 +23,22 @@ use super::command::{
 use super::memory::new_topic_bytes;
 use super::reassignment::{Reassignment, UNCLEAN_EPOCHS_MAX};
 use super::topic_config::{ConfigChange, TopicConfig, TopicSettings};
-use super::{Metadata, Node, Partition, Topic};
+use super::{FeatureLevel, Metadata, Node, Partition, Topic};
 use crate::encoding::{DecodeError, Reader, Writer};
 use crate::leader::NodeId;
 use crate::producers::ProducerId;
 
 const FORMAT: &str = "metadata image";
 /// Says since version 2 how other nodes reach a node, and which have joined and not started; since 3 which replicas change, and which nodes are
-/// drained; since 4 the racks of nodes; since 5 the epochs that were opened uncleanly.
-const VERSION: u8 = 5;
-/// An image that needs no later one is written in this: nodes of the build before read it.
-const VERSION_BEFORE: u8 = 4;
+/// drained; since 4 the racks of nodes; since 5 the epochs that were opened uncleanly; since 6 the feature level.
+const VERSION: u8 = 6;
+/// An image of the first feature level is written in this, or in the next if an epoch was opened uncleanly: programs that know no levels read it.
+const VERSION_BEFORE_LEVELS: u8 = 4;
 const FIRST_WITH_HOMES: u8 = 2;
 const FIRST_WITH_REASSIGNMENTS: u8 = 3;
 const FIRST_WITH_RACKS: u8 = 4;
 const FIRST_WITH_UNCLEAN_EPOCHS: u8 = 5;
+const FIRST_WITH_LEVELS: u8 = 6;
 const CHECKSUM_BYTES: usize = 8;
 /// Incarnations and epochs: far from what counting up could reach, so that what goes on from there never overflows.
 const COUNT_MAX: i32 = i32::MAX / 2;
@@ -62,13 +63,19 @@ impl ImageWriter {
     #[must_use]
     pub fn begin(image: &Metadata, place: Offset) -> ImageWriter {
         let mut partitions = image.topics.values().flat_map(|topic| &topic.partitions);
-        let version = match partitions.any(|partition| !partition.unclean.is_empty()) {
-            true => VERSION,
-            false => VERSION_BEFORE,
+        let version = match image.level {
+            FeatureLevel::FIRST if !partitions.any(|partition| !partition.unclean.is_empty()) => {
+                VERSION_BEFORE_LEVELS
+            }
+            FeatureLevel::FIRST => FIRST_WITH_UNCLEAN_EPOCHS,
+            _ => VERSION,
         };
         let mut writer = Writer::open(version);
         writer.bytes_16(image.cluster.expect("a cluster is formatted first").0);
         writer.i64(image.next_producer_id.0);
+        if version >= FIRST_WITH_LEVELS {
+            writer.u16(image.level.0);
+        }
         writer.count(image.nodes.len());
         for (node, known) in &image.nodes {
             writer.i32(node.0);
@@ -166,6 +173,9 @@ impl Metadata {
         self.cluster = Some(ClusterId(reader.bytes_16("cluster id")?));
         self.next_producer_id = ProducerId(reader.i64("producer id")?);
         possible(self.next_producer_id.0 >= 0, "producer id")?;
+        if version >= FIRST_WITH_LEVELS {
+            self.level = read_level(reader)?;
+        }
         for _ in 0..reader.count("nodes", 14)? {
             let id = NodeId(reader.i32("node")?);
             possible(id.0 >= 0 && follows(&self.nodes, &id), "node")?;

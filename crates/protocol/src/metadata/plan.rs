@@ -144,6 +144,14 @@ pub enum PlanError {
         /// The replicas of the others.
         wanted: usize,
     },
+    /// A node is away, and nobody knows what its program reads.
+    #[error(
+        "node {node} is away, and nobody knows which feature levels its release has: start it with this release, or remove it"
+    )]
+    LevelUnknown {
+        /// The node.
+        node: NodeId,
+    },
     /// No other replicas are on their way to a partition (Kafka: NO_REASSIGNMENT_IN_PROGRESS).
     #[error("No partition reassignment is in progress.")]
     NoReassignment,

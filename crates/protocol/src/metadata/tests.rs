@@ -474,10 +474,10 @@ fn commands_of_version_1_name_no_client() {
 #[test]
 fn unknown_versions_and_kinds_are_refused() {
     let mut bytes = start(0).encode().to_vec();
-    bytes[0] = 7;
+    bytes[0] = 8;
     assert!(matches!(
         Command::decode(&bytes),
-        Err(DecodeError::UnknownVersion { got: 7, known: 6, .. })
+        Err(DecodeError::UnknownVersion { got: 8, known: 7, .. })
     ));
     assert_eq!(
         Command::decode(&[1, 99]),
@@ -734,6 +734,9 @@ pub(super) fn any_command() -> impl Strategy<Value = Command> {
             drain: drain.map(|to| Drain { to: to.map(NodeId) })
         }),
         (0..4).prop_map(|node| Command::RemoveNode { node: NodeId(node) }),
+        (FeatureLevel::FIRST.0..=FeatureLevel::NEWEST.0).prop_map(|level| Command::SetFeatureLevel {
+            level: FeatureLevel(level)
+        }),
         (id, 0..3, 0..5, 0..4).prop_map(|(topic, index, epoch, leader)| Command::OpenEpoch {
             partition: PartitionId { topic, index },
             epoch: Epoch(epoch),

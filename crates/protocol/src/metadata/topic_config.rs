@@ -16,12 +16,14 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
+use super::FeatureLevel;
 use super::broker_config::{told_for_nodes, told_for_topics};
 
 pub use known::{CONFIG_VALUE_BYTES_MAX, ConfigKind, ConfigUnit, KnownConfig, REPLICAS_BYTES_MAX, find};
 pub(super) use known::{bytes, check_length, milliseconds, number};
-pub use settings::{CompactionSettings, Millionths, TimestampType, TopicSettings};
+pub use settings::{CompactionSettings, Millionths, Route, TimestampType, TopicSettings};
 pub use table::KNOWN;
+use table::REPLICATION;
 
 /// A refused value as it is told: whatever it holds, on one line.
 fn escaped(value: &str) -> EscapeDebug<'_> {
@@ -230,6 +232,15 @@ impl ConfigChange {
         ConfigChange {
             name: name.into(),
             value: None,
+        }
+    }
+
+    /// The feature level since which programs know the config, and this value of it.
+    #[must_use]
+    pub(super) fn level(&self) -> FeatureLevel {
+        match &*self.name {
+            REPLICATION => FeatureLevel(2),
+            _ => FeatureLevel::FIRST,
         }
     }
 

@@ -7,6 +7,7 @@ use record::{ClusterId, DirectoryId, Offset};
 
 use super::hello::{Hello, Reason, Refused, ShardPair, Versions};
 use crate::leader::NodeId;
+use crate::metadata::FeatureLevel;
 
 /// The node that decides, as its own hellos tell it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,8 +24,10 @@ pub struct Own {
     pub incarnation: u64,
     /// The number of its shards.
     pub shards: u16,
-    /// The highest feature level of the metadata that it knows.
-    pub feature_level: u16,
+    /// The newest feature level that it knows.
+    pub feature_level: FeatureLevel,
+    /// Its cluster's, as far as it knows.
+    pub cluster_level: FeatureLevel,
     /// Its image of the metadata reflects every command below this offset of the metadata log.
     pub image_offset: Offset,
 }
@@ -70,7 +73,7 @@ pub struct Admitted {
 /// An incarnation that the metadata has not heard of yet is admitted: this node's image may be older than the peer's start.
 ///
 /// # Errors
-/// The refusal, to be sent before the connection is closed. The first that applies, in the order of [`Reason::ALL`].
+/// The refusal, to be sent before the connection is closed. The first that applies, in the order of [`Reason::ALL`]; a feature level comes last.
 pub fn admit(own: &Own, known: Option<&KnownNode>, hello: &Hello) -> Result<Admitted, Refused> {
     // First: fields of other versions may mean something else.
     let version = check_versions(own, hello)?;
@@ -80,6 +83,7 @@ pub fn admit(own: &Own, known: Option<&KnownNode>, hello: &Hello) -> Result<Admi
     check_directory(own, known, hello)?;
     check_incarnation(known, hello)?;
     check_shards(own, hello)?;
+    check_level(own, hello)?;
     Ok(Admitted {
         version,
         peer: *hello,
@@ -197,6 +201,18 @@ fn check_shards(own: &Own, hello: &Hello) -> Result<(), Refused> {
     Ok(())
 }
 
+/// A program of before the cluster's level could not read its metadata.
+fn check_level(own: &Own, hello: &Hello) -> Result<(), Refused> {
+    if hello.feature_level >= own.cluster_level {
+        return Ok(());
+    }
+    let text = format!(
+        "the cluster has feature level {}, and node {} runs a release that knows levels up to {}: start it with a newer release",
+        own.cluster_level, hello.node, hello.feature_level,
+    );
+    refuse(Reason::Versions, text)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -211,7 +227,8 @@ mod tests {
             directory: DirectoryId([0xd1; 16]),
             incarnation: 7,
             shards: 4,
-            feature_level: 3,
+            feature_level: FeatureLevel(3),
+            cluster_level: FeatureLevel(2),
             image_offset: Offset(120),
         }
     }
@@ -283,8 +300,8 @@ mod tests {
     fn versions_without_a_common_one_are_refused() {
         let newer = Hello {
             versions: Versions {
-                lowest: 3,
-                highest: 4,
+                lowest: 4,
+                highest: 5,
             },
             ..hello()
         };
@@ -293,7 +310,7 @@ mod tests {
             Some(&known()),
             &newer,
             Reason::Versions,
-            "node 2 speaks versions 3 to 4 of the messages between nodes, and node 1 speaks 1 to 2: upgrade node 1",
+            "node 2 speaks versions 4 to 5 of the messages between nodes, and node 1 speaks 1 to 3: upgrade node 1",
         );
         let own = Own {
             versions: newer.versions,
@@ -304,7 +321,23 @@ mod tests {
             Some(&known()),
             &hello(),
             Reason::Versions,
-            "node 2 speaks versions 1 to 2 of the messages between nodes, and node 1 speaks 3 to 4: upgrade node 2",
+            "node 2 speaks versions 1 to 3 of the messages between nodes, and node 1 speaks 4 to 5: upgrade node 2",
+        );
+    }
+
+    #[test]
+    fn a_release_of_before_the_clusters_level_is_refused() {
+        let of_level = |level| Hello {
+            feature_level: FeatureLevel(level),
+            ..hello()
+        };
+        assert!(admit(&own(), Some(&known()), &of_level(2)).is_ok());
+        assert_refused(
+            &own(),
+            Some(&known()),
+            &of_level(1),
+            Reason::Versions,
+            "the cluster has feature level 2, and node 2 runs a release that knows levels up to 1: start it with a newer release",
         );
     }
 

@@ -110,7 +110,8 @@ impl Phase {
             | Kind::Witnessed
             | Kind::Beat
             | Kind::RangeWish
-            | Kind::RangeAnswer => self == Phase::Admitted,
+            | Kind::RangeAnswer
+            | Kind::Relay => self == Phase::Admitted,
         }
     }
 }

@@ -53,11 +53,13 @@ pub enum Kind {
     RangeWish,
     /// The answer to that.
     RangeAnswer,
+    /// A leader's message that is passed on.
+    Relay,
 }
 
 impl Kind {
     /// All kinds, and their bytes.
-    pub const ALL: [(Kind, u8); 15] = [
+    pub const ALL: [(Kind, u8); 16] = [
         (Kind::Hello, 1),
         (Kind::Refused, 2),
         (Kind::Heartbeat, 3),
@@ -73,6 +75,7 @@ impl Kind {
         (Kind::RangeWish, 13),
         (Kind::RangeAnswer, 14),
         (Kind::Beat, 15),
+        (Kind::Relay, 16),
     ];
 
     /// The kind's name, as errors have it.
@@ -94,6 +97,7 @@ impl Kind {
             Kind::Beat => "beat",
             Kind::RangeWish => "wish for a range",
             Kind::RangeAnswer => "range",
+            Kind::Relay => "relay",
         }
     }
 
@@ -102,6 +106,7 @@ impl Kind {
     pub fn since(self) -> u16 {
         match self {
             Kind::RangeWish | Kind::RangeAnswer => 2,
+            Kind::Relay => 3,
             _ => 1,
         }
     }

@@ -8,6 +8,7 @@ use record::{ClusterId, DirectoryId, Offset};
 use super::message::{possible, read_offset};
 use crate::encoding::{DecodeError, Reader, Writer};
 use crate::leader::NodeId;
+use crate::metadata::FeatureLevel;
 
 const MAGIC: [u8; 8] = *b"RWPEERS\0";
 /// Bytes that the text of a refusal has at most.
@@ -25,7 +26,7 @@ pub struct Versions {
 /// The versions that this program speaks.
 pub const WIRE_VERSIONS: Versions = Versions {
     lowest: 1,
-    highest: 2,
+    highest: 3,
 };
 
 impl Versions {
@@ -81,8 +82,8 @@ pub struct Hello {
     pub shards: u16,
     /// The shards that the connection is of.
     pub pair: ShardPair,
-    /// The highest feature level of the metadata that it knows.
-    pub feature_level: u16,
+    /// The newest feature level that it knows.
+    pub feature_level: FeatureLevel,
     /// Its image of the metadata reflects every command below this offset of the metadata log.
     pub image_offset: Offset,
 }
@@ -99,7 +100,7 @@ impl Hello {
         writer.u16(self.shards);
         writer.u16(self.pair.from);
         writer.u16(self.pair.to);
-        writer.u16(self.feature_level);
+        writer.u16(self.feature_level.0);
         writer.i64(self.image_offset.0);
     }
 
@@ -125,7 +126,7 @@ impl Hello {
                 from: reader.u16("sender's shard")?,
                 to: reader.u16("receiver's shard")?,
             },
-            feature_level: reader.u16("feature level")?,
+            feature_level: FeatureLevel(reader.u16("feature level")?),
             image_offset: read_offset(reader, "metadata offset")?,
         };
         if versions.highest > WIRE_VERSIONS.highest {

@@ -2,7 +2,7 @@
 
 use record::ClusterId;
 
-use super::hello::Versions;
+use super::hello::{Versions, WIRE_VERSIONS};
 use super::message::possible;
 use crate::encoding::{DecodeError, Reader, Writer};
 use crate::leader::NodeId;
@@ -48,6 +48,10 @@ impl Join {
         let wanted = reader.i32("node id")?;
         possible(wanted >= ANY_NODE, "node id")?;
         let home = read_home(reader)?.ok_or(DecodeError::Impossible { field: "home" })?;
+        if versions.highest > WIRE_VERSIONS.highest {
+            // Fields of a later version: its sender does without an answer to them.
+            reader.take_rest();
+        }
         Ok(Join {
             versions,
             wanted: (wanted != ANY_NODE).then_some(NodeId(wanted)),

@@ -12,6 +12,7 @@ use super::header::{HEADER_BYTES, Header, Kind};
 use super::hello::{Hello, Refused};
 use super::join::{Join, Joined};
 use super::range::{RangeAnswer, RangeWish};
+use super::relay::Relay;
 use super::replica::{
     read_flag, read_partition, read_prompt, read_sworn, write_partition, write_prompt, write_sworn,
 };
@@ -59,6 +60,8 @@ pub enum Message {
     RangeWish(RangeWish),
     /// The answer to a wish.
     RangeAnswer(RangeAnswer),
+    /// A leader's message to the replicas of a partition, one behind the other.
+    Relay(Relay),
 }
 
 /// A sign of life.
@@ -117,6 +120,7 @@ impl Message {
             Message::Beat(_) => Kind::Beat,
             Message::RangeWish(_) => Kind::RangeWish,
             Message::RangeAnswer(_) => Kind::RangeAnswer,
+            Message::Relay(_) => Kind::Relay,
         }
     }
 
@@ -137,7 +141,11 @@ impl Message {
             Message::Replica {
                 message: ReplicaMessage::Prompt(Prompt::Append { batches, .. }),
                 ..
-            } => batches.clone(),
+            }
+            | Message::Relay(Relay {
+                prompt: Prompt::Append { batches, .. },
+                ..
+            }) => batches.clone(),
             Message::RangeAnswer(answer) => answer.batches.clone(),
             _ => Bytes::new(),
         };
@@ -170,7 +178,8 @@ impl Message {
             | Message::Joined(_)
             | Message::Beat(_)
             | Message::RangeWish(_)
-            | Message::RangeAnswer(_) => 0,
+            | Message::RangeAnswer(_)
+            | Message::Relay(_) => 0,
         }
     }
 
@@ -207,6 +216,7 @@ impl Message {
             }
             Message::RangeWish(wish) => wish.write(writer),
             Message::RangeAnswer(answer) => answer.write(writer),
+            Message::Relay(relay) => relay.write(writer),
         }
     }
 
@@ -241,6 +251,7 @@ impl Message {
             Kind::Beat => Message::Beat(read_beat(&mut reader)?),
             Kind::RangeWish => Message::RangeWish(RangeWish::read(&mut reader)?),
             Kind::RangeAnswer => Message::RangeAnswer(RangeAnswer::read(&mut reader, body)?),
+            Kind::Relay => Message::Relay(Relay::read(&mut reader, body)?),
         };
         reader.close()?;
         Ok(message)

@@ -15,7 +15,7 @@ use record::{BatchBuilder, ClusterId, Compression, DirectoryId, Epoch, Offset, P
 use super::*;
 use crate::epochs::Run;
 use crate::leader::NodeId;
-use crate::metadata::{Address, Home};
+use crate::metadata::{Address, FeatureLevel, Home};
 use crate::replica::lease::{Beat, Believer, Echo, GRANT};
 use crate::replica::{Base, Landmark, NO_EPOCH, Prompt, Refusal, Standing, Sworn};
 
@@ -41,7 +41,8 @@ fn decoder_for(kind: Kind) -> Decoder {
         | Kind::Witnessed
         | Kind::Beat
         | Kind::RangeWish
-        | Kind::RangeAnswer => admitted(BODY_BYTES_MAX),
+        | Kind::RangeAnswer
+        | Kind::Relay => admitted(BODY_BYTES_MAX),
     }
 }
 
@@ -74,7 +75,7 @@ fn hello() -> Message {
         incarnation: 0x0102_0304,
         shards: 8,
         pair: ShardPair { from: 7, to: 2 },
-        feature_level: 1,
+        feature_level: FeatureLevel(1),
         image_offset: Offset(0x0a0b_0c0d),
     })
 }
@@ -101,6 +102,19 @@ fn range(batches: Bytes) -> Message {
 
 fn prompt(prompt: Prompt<Bytes>) -> Message {
     to_replica(ReplicaMessage::Prompt(prompt))
+}
+
+/// A message of node 1's that goes on to these.
+fn relay(onward: &[i32], prompt: Prompt<Bytes>) -> Message {
+    Message::Relay(Relay {
+        way: Way {
+            leader: NodeId(1),
+            onward: onward.iter().copied().map(NodeId).collect(),
+            for_last: onward.len() == 1,
+        },
+        partition: partition(),
+        prompt,
+    })
 }
 
 fn sworn(sworn: Sworn) -> Message {
@@ -285,6 +299,17 @@ fn one_of_each() -> Vec<(&'static str, Message)> {
             }),
         ),
         ("range", range([batch(6, 40, 2), batch(7, 42, 1)].concat().into())),
+        (
+            "relay",
+            relay(
+                &[2, 9],
+                Prompt::Append {
+                    epoch,
+                    writer_before,
+                    batches: batch(7, 42, 1).into(),
+                },
+            ),
+        ),
     ]
 }
 

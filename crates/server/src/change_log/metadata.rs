@@ -43,9 +43,10 @@ impl ChangeLog {
             Command::SetTopicConfig { .. } => Change::TopicConfigsChanged,
             Command::SetBrokerConfig { .. } => Change::NodeConfigsChanged,
             Command::SetReplicas { .. } | Command::OpenUncleanly { .. } => Change::ReplicasChanged,
-            Command::DrainNode { .. } | Command::RemoveNode { .. } | Command::DoubtNode { .. } => {
-                Change::NodesChanged
-            }
+            Command::DrainNode { .. }
+            | Command::RemoveNode { .. }
+            | Command::DoubtNode { .. }
+            | Command::SetFeatureLevel { .. } => Change::NodesChanged,
             Command::CaughtUp { .. }
             | Command::Settled { .. }
             | Command::FormatCluster { .. }
@@ -109,6 +110,7 @@ fn tell(command: &Command, before: Option<&TopicBefore>) {
             }
         }
         Command::RemoveNode { node } => tracing::info!(node = node.0, "a node was removed"),
+        Command::SetFeatureLevel { level } => tracing::info!(%level, "the cluster has another feature level"),
         Command::DoubtNode { node, .. } => tracing::warn!(
             node = node.0,
             "a node's disk is in doubt: it counts for nothing until it holds everything again"

@@ -239,7 +239,7 @@ mod tests {
             incarnation,
             shards: 2,
             pair: ShardPair::METADATA,
-            feature_level: 1,
+            feature_level: protocol::metadata::FeatureLevel::FIRST,
             image_offset: Offset::ZERO,
         }
     }

@@ -210,6 +210,7 @@ impl Core {
             Command::FormatCluster { .. }
             | Command::JoinNode { .. }
             | Command::DrainNode { .. }
+            | Command::SetFeatureLevel { .. }
             | Command::RemoveNode { .. } => {}
         }
         Ok(())

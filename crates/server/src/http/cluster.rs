@@ -65,6 +65,7 @@ pub(super) async fn look(core: Rc<Core>) -> Value {
                 "peer": peer.map(shown),
                 "here": core.is_here(id),
                 "rack": node.rack.as_deref(),
+                "knows_feature_level": core.level_known_by(id).map(|level| level.0),
                 "replicas": replicas,
                 "leads": led,
                 "durable_frames": node.home.as_ref().map(|home| core.durable_frames(id, home.directory)),
@@ -77,6 +78,7 @@ pub(super) async fn look(core: Rc<Core>) -> Value {
     json!({
         "cluster": core.facts.cluster.to_string(),
         "node": core.facts.node.0,
+        "feature_level": core.with_metadata(Metadata::level).0,
         "metadata": group,
         "nodes": nodes,
         "changing_replicas": changing,

@@ -1,4 +1,4 @@
-//! Nodes of the cluster: drained of what they hold, let in again, removed.
+//! Nodes of the cluster: drained of what they hold, let in again, removed; and what all of them may be told.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -80,6 +80,19 @@ pub(super) async fn remove(
         }
     }
     Ok(StatusCode::NO_CONTENT)
+}
+
+/// Answers `POST /v1/cluster/upgrade`.
+pub(super) async fn upgrade(State(app): State<Arc<App>>, request: Request) -> Result<Json<Value>, Problem> {
+    Query::read(request.uri().query(), &[])?;
+    let raised = app.cores.ask(0, |core| async move { core.raise_level().await });
+    match raised.await? {
+        Err(ChangeError::Plan(away @ PlanError::LevelUnknown { node })) => {
+            return Err(Problem::new(Kind::NodeAway, away.to_string()).with("node", node.0));
+        }
+        raised => raised.map_err(|error| refused(&error))?,
+    }
+    Ok(Json(app.cores.ask(0, look).await?))
 }
 
 fn node_of(text: &str) -> Result<NodeId, Problem> {

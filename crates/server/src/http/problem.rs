@@ -73,6 +73,7 @@ kinds! {
     GroupNotEmpty = "group-not-empty", CONFLICT;
     /// A node that is there, or holds something.
     NodeInUse = "node-in-use", CONFLICT;
+    NodeAway = "node-away", CONFLICT;
     /// The topic's records go by their keys, not by their offsets.
     OnlyCompacted = "only-compacted", CONFLICT;
     /// Beyond the limit of requests, or of the topic's batches.

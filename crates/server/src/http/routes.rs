@@ -96,6 +96,15 @@ pub(super) static OPERATIONS: &[Operation] = &[
         describe: described::cluster,
     },
     Operation {
+        method: Method::POST,
+        path: "/v1/cluster/upgrade",
+        produces: JSON,
+        takes: NOTHING,
+        wait: change,
+        answer: || post(nodes::upgrade),
+        describe: described::upgrade_cluster,
+    },
+    Operation {
         method: Method::DELETE,
         path: "/v1/cluster/nodes/{node}",
         produces: NOTHING,

@@ -15,7 +15,7 @@ use platform::random::Random;
 use platform::turns::Turns;
 use platform::work::{Pool, Threads, Work};
 use protocol::leader::NodeId;
-use protocol::metadata::{Address, Command, Home};
+use protocol::metadata::{Address, Command, Home, Metadata};
 use storage::{NodeIdentity, identify, is_empty_directory, keep_identity, read_last_ran, read_peers};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
@@ -434,10 +434,11 @@ pub(super) fn disk_warnings(disk: &dyn Disk, config: &Config) -> Option<String> 
 /// append is accepted, so nothing happens in the epochs that it opens; should it be lost, the next start opens them again.
 async fn open_partitions(core: &Rc<Core>, facts: &NodeFacts, start: Command) -> Result<(), String> {
     let mut image = core.replay_metadata().await?;
-    let format = image.cluster().is_none().then_some(Command::FormatCluster {
-        cluster: facts.cluster,
-    });
-    let news: Vec<Command> = format.into_iter().chain([start]).collect();
+    let founding = image
+        .cluster()
+        .is_none()
+        .then(|| Metadata::founding(facts.cluster));
+    let news: Vec<Command> = founding.into_iter().flatten().chain([start]).collect();
     for command in &news {
         let applied = image.apply(command);
         applied.map_err(|error| format!("this start does not fit the metadata: {error}"))?;

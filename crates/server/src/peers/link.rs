@@ -9,11 +9,12 @@ use platform::net::{Detached, ReadHalf, Stream, WriteHalf};
 use platform::turns;
 use protocol::leader::NodeId;
 use protocol::peer::{
-    BatchesError, Decoder, Encoded, Heartbeat, Hello, Message, MessageError, Reason, Refused, ReplicaMessage,
+    BatchesError, Decoder, Encoded, Heartbeat, Hello, Kind, Message, MessageError, Reason, Refused, Relay,
+    ReplicaMessage, Way,
 };
 use protocol::replica::Prompt;
 use record::{Offset, PartitionId};
-use shard::Letter;
+use shard::{Letter, Linked};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::mpsc;
 use tokio::task::yield_now;
@@ -148,7 +149,7 @@ pub(super) async fn converse(core: &Rc<Core>, conversation: Conversation) -> End
             core.tell_peers(node);
         }
     }
-    core.handle_link(purpose, &peer).await;
+    core.handle_link(purpose, &peer, version).await;
     let reader = Reader { core, peer, purpose };
     let ended = tokio::select! {
         biased;
@@ -170,11 +171,15 @@ pub(super) async fn converse(core: &Rc<Core>, conversation: Conversation) -> End
 }
 
 impl Core {
-    async fn handle_link(&self, purpose: Purpose, peer: &Hello) {
+    async fn handle_link(&self, purpose: Purpose, peer: &Hello, version: u16) {
         match purpose {
             Purpose::Shard(shard) => {
                 let shard = self.shard(shard.into());
-                shard.handle_link(peer.node, peer.incarnation).await;
+                let linked = Linked {
+                    start: peer.incarnation,
+                    relays: version >= Kind::Relay.since(),
+                };
+                shard.handle_link(peer.node, linked).await;
             }
             Purpose::Metadata => {}
         }
@@ -236,7 +241,22 @@ impl Reader<'_> {
             (Message::Witnessed(frames), Purpose::Metadata) => self.core.handle_witnessed(&frames),
             (Message::Replica { partition, message }, Purpose::Shard(shard)) => {
                 let shard = self.core.shard(shard.into());
-                shard.deliver(self.peer.node, letter(partition, message)?);
+                shard.deliver(self.peer.node, letter(partition, message, None)?);
+                if shard.deferred_bytes() > DEFERRED_BYTES_MAX {
+                    return Err(Ended::Crowded);
+                }
+            }
+            (Message::Relay(relay), Purpose::Shard(shard)) => {
+                let Relay {
+                    way,
+                    partition,
+                    prompt,
+                } = relay;
+                let shard = self.core.shard(shard.into());
+                let letter = letter(partition, ReplicaMessage::Prompt(prompt), Some(way))?;
+                shard.deliver(self.peer.node, letter);
+                // On its way before this node's own flush.
+                post_letters(self.core, shard);
                 if shard.deferred_bytes() > DEFERRED_BYTES_MAX {
                     return Err(Ended::Crowded);
                 }
@@ -261,7 +281,11 @@ fn work_of(message: &Message) -> usize {
         Message::Replica {
             message: ReplicaMessage::Prompt(Prompt::Append { batches, .. }),
             ..
-        } => batches.len(),
+        }
+        | Message::Relay(Relay {
+            prompt: Prompt::Append { batches, .. },
+            ..
+        }) => batches.len(),
         _ => 0,
     };
     // Small batches, of which each is checked and numbered, take the most.
@@ -269,7 +293,7 @@ fn work_of(message: &Message) -> usize {
 }
 
 /// A replica's message as its shard takes it.
-fn letter(partition: PartitionId, message: ReplicaMessage) -> Result<Letter, Ended> {
+fn letter(partition: PartitionId, message: ReplicaMessage, way: Option<Way>) -> Result<Letter, Ended> {
     let message = match message {
         ReplicaMessage::Sworn(sworn) => shard::Message::Sworn(sworn),
         ReplicaMessage::Prompt(prompt) => {
@@ -277,7 +301,10 @@ fn letter(partition: PartitionId, message: ReplicaMessage) -> Result<Letter, End
             shard::Message::Prompt(prompt, vec![batches])
         }
     };
-    Ok(Letter::new(partition, message))
+    Ok(Letter {
+        way,
+        ..Letter::new(partition, message)
+    })
 }
 
 /// Waits for the next message, of which so long nothing may be missing.

@@ -10,7 +10,7 @@ use bytes::BytesMut;
 use platform::net::{Listener, Stream, WriteHalf};
 use platform::turns;
 use protocol::ApplyError;
-use protocol::metadata::{Command, PlanError};
+use protocol::metadata::{Command, FeatureLevel, Metadata, PlanError};
 use protocol::peer::{
     Admitted, Decoder, Hello, Join, Joined, Message, REFUSED_TEXT_BYTES_MAX, Reason, Refused, ShardPair,
     WIRE_VERSIONS, admit, in_one_line,
@@ -170,6 +170,16 @@ async fn let_join(core: &Rc<Core>, join: Join) -> Result<Joined, Refused> {
             join.versions.highest,
         );
         return Err(Refused::new(Reason::Versions, text));
+    }
+    let (level, known) = (
+        core.with_metadata(Metadata::level),
+        FeatureLevel::of_wire_version(join.versions.highest),
+    );
+    if known < level {
+        let text = format!(
+            "the cluster has feature level {level}, and the release that wants to join knows levels up to {known}: use a newer one"
+        );
+        return Err(Refused::new(Reason::Joining, text));
     }
     let Join { wanted, home, .. } = join;
     if usize::from(home.shards) != core.facts.shards {

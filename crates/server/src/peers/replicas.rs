@@ -11,7 +11,7 @@ use bytes::Bytes;
 use platform::turns;
 use protocol::leader::NodeId;
 use protocol::metadata::{ApplyError, Metadata, PlanError, Plans};
-use protocol::peer::{Message, ReplicaMessage};
+use protocol::peer::{Message, Relay, ReplicaMessage};
 use record::PartitionId;
 use shard::{Letter, RangeLetter, Report, Shard};
 use tokio::sync::Notify;
@@ -207,6 +207,7 @@ fn to_message(letter: Letter) -> (Message, Option<super::Room>) {
     let Letter {
         partition,
         message,
+        way,
         room,
     } = letter;
     let message = match message {
@@ -219,5 +220,13 @@ fn to_message(letter: Letter) -> (Message, Option<super::Room>) {
             ReplicaMessage::Prompt(prompt.with_bytes(bytes))
         }
     };
-    (Message::Replica { partition, message }, room)
+    let message = match (way, message) {
+        (Some(way), ReplicaMessage::Prompt(prompt)) => Message::Relay(Relay {
+            way,
+            partition,
+            prompt,
+        }),
+        (_, message) => Message::Replica { partition, message },
+    };
+    (message, room)
 }

@@ -1,5 +1,6 @@
 //! Several nodes: others join the first, agree with it on the metadata and hold their part of the partitions.
 
+mod chains;
 mod damage;
 mod directories;
 mod figures;
@@ -15,6 +16,7 @@ use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
+use kafka_wire::create_topics::CreatableTopicConfig;
 use kafka_wire::{
     CreateTopicsRequest, DeleteTopicsRequest, DescribeQuorumRequest, ElectLeadersRequest, ErrorCode,
     MetadataRequest, MetadataResponse,
@@ -77,9 +79,19 @@ fn leaders(wire: &mut Wire, topic: &str) -> Vec<i32> {
 }
 
 fn created(wire: &mut Wire, topic: &str, partitions: i32) -> i16 {
+    created_with(wire, topic, partitions, &[])
+}
+
+fn created_with(wire: &mut Wire, topic: &str, partitions: i32, configs: &[(&str, &str)]) -> i16 {
+    let mut wanted = creatable(topic, partitions);
+    let configs = configs.iter().map(|(name, value)| CreatableTopicConfig {
+        name: (*name).into(),
+        value: Some((*value).into()),
+    });
+    wanted.configs.extend(configs);
     let request = CreateTopicsRequest {
-        topics: vec![creatable(topic, partitions)],
-        timeout_ms: 10_000,
+        topics: vec![wanted],
+        timeout_ms: 30_000,
         ..CreateTopicsRequest::default()
     };
     wire.call(5, &request).topics[0].error_code
@@ -419,11 +431,29 @@ fn a_node_tells_of_its_cluster() {
     assert_eq!(cluster["metadata"]["leader"], 1);
     assert_eq!(all(&cluster, "replicas"), [6, 6, 6]);
     assert_eq!(all(&cluster, "here"), [true, true, true]);
+    assert_eq!(cluster["feature_level"], 2);
+    assert_eq!(all(&cluster, "knows_feature_level"), [2, 2, 2]);
+    let upgrade = |node| moving::ask(node, "POST", "/v1/cluster/upgrade", &serde_json::Value::Null);
+    let (status, unchanged) = upgrade(&third);
+    assert_eq!(
+        (status, &unchanged["feature_level"]),
+        (200, &cluster["feature_level"])
+    );
     drop(founder);
     eventually("it sees that the first is gone", || {
         let cluster = told_cluster(&third);
         all(&cluster, "here") == [false, true, true] && cluster["metadata"]["leader"] != 1
     });
+    assert_eq!(
+        all(&told_cluster(&third), "knows_feature_level")[0],
+        serde_json::Value::Null
+    );
+    let (status, refused) = upgrade(&third);
+    assert_eq!(
+        (status, &refused["node"]),
+        (409, &serde_json::json!(1)),
+        "{refused}"
+    );
     drop(second);
 }
 

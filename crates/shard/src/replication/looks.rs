@@ -84,15 +84,17 @@ impl Shard {
             if self.replication.linked.borrow().is_empty() {
                 continue;
             }
-            let mut awaited = BTreeSet::new();
+            let (mut awaited, mut stands) = (BTreeSet::new(), BTreeMap::new());
             let mut slices = Slices::of_own(LOOKED_AFTER_IN_ONE_TURN);
             for id in self.replica_ids() {
                 awaited.extend(self.awaited_of(id));
+                self.look_at_chain(id, &mut stands);
                 if self.waits_for_more(id) {
                     let _ = self.hear(id, Word::Look);
                 }
                 slices.did(1).await;
             }
+            self.note_stands(stands);
             let before = self.replication.awaited.replace(awaited.clone());
             for (id, node) in before.intersection(&awaited) {
                 // It may be gone, or wait for room.

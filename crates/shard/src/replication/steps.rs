@@ -10,6 +10,7 @@ use protocol::replica::{NO_EPOCH, Persist, Prompt, Refusal, Sworn};
 use record::{Epoch, PartitionId};
 use storage::{BatchBytes, Reserve, StageError};
 
+use super::Linked;
 use super::words::Message;
 use crate::member::{AtHand, Report, Step};
 use crate::{AppendRefusal, Partition, Role, Shard};
@@ -80,8 +81,8 @@ impl Shard {
 
     /// Reports a replica that holds all that is committed. One whose link is lost is looked at again with the next.
     fn report_caught_up(&self, id: PartitionId, epoch: Epoch, replica: NodeId) {
-        let start = self.replication.linked.borrow().get(&replica).copied();
-        if let Some(start) = start {
+        let linked = self.replication.linked.borrow().get(&replica).copied();
+        if let Some(Linked { start, .. }) = linked {
             let report = Report::CaughtUp {
                 epoch,
                 replica,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use protocol::leader::NodeId;
+use protocol::peer::Way;
 use protocol::replica::{Assignment, Prompt, Refusal, Sworn};
 use record::{Epoch, PartitionId};
 use tokio::sync::OwnedSemaphorePermit;
@@ -19,6 +20,8 @@ pub struct Letter {
     pub partition: PartitionId,
     /// The message.
     pub message: Message,
+    /// The way that it goes, where others pass it on.
+    pub way: Option<Way>,
     /// Room that it takes until it is dropped, of one that hands over what a replica lacks.
     pub room: Option<Arc<OwnedSemaphorePermit>>,
 }
@@ -29,6 +32,7 @@ impl Letter {
         Letter {
             partition,
             message,
+            way: None,
             room: None,
         }
     }
@@ -50,6 +54,14 @@ impl Message {
             Message::Prompt(prompt, _) => prompt.epoch(),
             Message::Sworn(sworn) => sworn.epoch(),
         }
+    }
+
+    /// Says that earlier epochs are over.
+    pub(super) fn fences(&self) -> bool {
+        let Message::Prompt(Prompt::Refused { refusal, .. }, _) = self else {
+            return false;
+        };
+        matches!(refusal, Refusal::Fenced { .. })
     }
 
     /// Bytes of its batches.

@@ -32,8 +32,8 @@ async fn believers_after(lost: Option<bool>) -> Vec<Believer> {
     shard.start_flushing();
     shard.share(FLUSHED).expect("it is here");
     shard.assign(FLUSHED, led_by(BEFORE, 1)).expect("it is shared");
-    shard.handle_link(BEFORE, 1).await;
-    shard.handle_link(LATER, 1).await;
+    shard.handle_link(BEFORE, LINKED).await;
+    shard.handle_link(LATER, LINKED).await;
     let beat = Beat {
         sent: Duration::from_millis(5),
         echo: None,

@@ -64,7 +64,7 @@ async fn replica(disk: &SimulatedDisk) -> (Rc<Shard>, Bytes) {
     let all = all.expect("it is sound").concat().into();
     shard.share(FLUSHED).expect("it is here");
     shard.assign(FLUSHED, followed()).expect("it is shared");
-    shard.handle_link(OTHER, 1).await;
+    shard.handle_link(OTHER, LINKED).await;
     (shard, all)
 }
 

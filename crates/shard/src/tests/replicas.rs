@@ -15,7 +15,8 @@ use platform::random::SeededRandom;
 use platform::turns;
 use platform::work::{Job, Queue, Work};
 use protocol::History;
-use protocol::peer::{self, Decoder, Encoded, Own, ReplicaMessage, ShardPair, WIRE_VERSIONS};
+use protocol::metadata::FeatureLevel;
+use protocol::peer::{self, Decoder, Encoded, Own, Relay, ReplicaMessage, ShardPair, WIRE_VERSIONS};
 use protocol::replica::lease::GRANT;
 use protocol::replica::{Assignment, Configuration, NO_EPOCH};
 use tokio::runtime::{Builder, Runtime};
@@ -38,7 +39,7 @@ const FLUSH_LANE: usize = 0;
 /// The lane that segments and checkpoints are written in: the third that a shard begins.
 const LAYOUT_LANE: usize = 2;
 /// Rounds of time without a job or a letter after which nothing more comes: no task waits so long.
-const QUIET_ROUNDS: usize = 40;
+const QUIET_ROUNDS: usize = 160;
 const SEEDS: u64 = 60;
 const SMALL_JOURNAL: JournalSizes = JournalSizes {
     file_bytes: 256 << 10,
@@ -144,6 +145,8 @@ struct Cluster {
     runtime: Runtime,
     journal: JournalSizes,
     value_bytes_max: usize,
+    /// The settings of each partition: one is sent along a chain, or both, or none.
+    topics: [TopicSettings; PARTITIONS],
     /// Much happens before a flush has ended.
     flushes_are_slow: bool,
     /// The node that writes no segments.
@@ -181,6 +184,12 @@ struct Reached {
     crowded: bool,
     /// A replica whose disk was lost became certain again.
     healed: bool,
+    /// A follower passed on what another one lacked.
+    relayed: bool,
+}
+
+fn by_chain(is_chain: bool) -> TopicSettings {
+    settings_of(&[("ropewalk.replication", if is_chain { "chain" } else { "quorum" })])
 }
 
 fn node_id(index: usize) -> NodeId {
@@ -207,6 +216,7 @@ impl Cluster {
             runtime: runtime.expect("it needs nothing"),
             journal,
             value_bytes_max,
+            topics: [seed / 2 % 2 == 1, seed / 3 % 2 == 1].map(by_chain),
             flushes_are_slow: seed % 2 == 1,
             layout_rests: None,
             nodes: Vec::new(),
@@ -247,6 +257,12 @@ impl Cluster {
         let outcome = self.runtime.block_on(process.tasks.run_until(turns));
         let shard = process.shard.clone();
         for (to, letter) in shard.take_letters() {
+            let for_last = letter.way.as_ref().is_some_and(|way| way.for_last);
+            self.reached.relayed |= for_last
+                && letter
+                    .way
+                    .as_ref()
+                    .is_some_and(|way| way.leader != node_id(index));
             if let Some(link) = self.links.get_mut(&(index, index_of(to))) {
                 link.messages.push_back(encoded(letter));
             }
@@ -283,7 +299,7 @@ impl Cluster {
 
     fn start(&mut self, index: usize) {
         let node = &self.nodes[index];
-        let (id, jobs, tasks) = (node.id, Jobs::default(), LocalSet::new());
+        let (id, jobs, tasks, topics) = (node.id, Jobs::default(), LocalSet::new(), self.topics);
         let config = StoreConfig {
             identity: JournalIdentity {
                 node: u32::try_from(id.0).expect("a node's").try_into().expect("small"),
@@ -318,7 +334,7 @@ impl Cluster {
             let opened = (0..PARTITIONS).try_for_each(|number| {
                 let id = partition(number);
                 let found = recovered.partitions.iter().find(|found| found.id == id);
-                shard.open_replica(id, topic("fsync"), found)
+                shard.open_replica(id, topics[number], found)
             });
             prepare(&shard);
             shard.set_next_producer_id(ProducerId(i64::MAX));
@@ -361,7 +377,7 @@ impl Cluster {
                 let peer = self.nodes[peer].id;
                 self.on(node, |shard| {
                     let shard = shard.clone();
-                    turns::spawn(async move { shard.handle_link(peer, 1).await });
+                    turns::spawn(async move { shard.handle_link(peer, LINKED).await });
                 });
             }
         }
@@ -666,7 +682,8 @@ impl Link {
             directory: CONFIG.identity.directory,
             incarnation: 1,
             shards: 1,
-            feature_level: 1,
+            feature_level: FeatureLevel(1),
+            cluster_level: FeatureLevel(1),
             image_offset: Offset::ZERO,
         };
         let mut link = Link {
@@ -686,8 +703,14 @@ impl Link {
     }
 
     fn decode(&mut self, encoded: &Encoded) -> Letter {
-        let peer::Message::Replica { partition, message } = self.message(encoded) else {
-            panic!("only replicas talk");
+        let (way, partition, message) = match self.message(encoded) {
+            peer::Message::Replica { partition, message } => (None, partition, message),
+            peer::Message::Relay(relay) => (
+                Some(relay.way),
+                relay.partition,
+                ReplicaMessage::Prompt(relay.prompt),
+            ),
+            _ => panic!("only replicas talk"),
         };
         let message = match message {
             ReplicaMessage::Prompt(prompt) => {
@@ -696,7 +719,10 @@ impl Link {
             }
             ReplicaMessage::Sworn(sworn) => Message::Sworn(sworn),
         };
-        Letter::new(partition, message)
+        Letter {
+            way,
+            ..Letter::new(partition, message)
+        }
     }
 }
 
@@ -708,7 +734,15 @@ fn encoded(letter: Letter) -> Encoded {
         Message::Sworn(sworn) => ReplicaMessage::Sworn(sworn),
     };
     let partition = letter.partition;
-    peer::Message::Replica { partition, message }.encode()
+    let message = match (letter.way, message) {
+        (Some(way), ReplicaMessage::Prompt(prompt)) => peer::Message::Relay(Relay {
+            way,
+            partition,
+            prompt,
+        }),
+        (_, message) => peer::Message::Replica { partition, message },
+    };
+    message.encode()
 }
 
 /// Before the first epoch of a partition.
@@ -745,7 +779,7 @@ fn run(seed: u64) -> Result<(usize, Reached), String> {
 fn what_was_acknowledged_is_on_every_replica_whatever_fails() {
     let seeds = std::env::var("ROPEWALK_REPLICA_SEEDS").ok();
     let seeds = seeds.map_or(SEEDS, |seeds| seeds.parse().expect("a number of seeds"));
-    let (mut appends, mut based, mut crowded, mut healed) = (0, 0, 0, 0);
+    let (mut appends, mut based, mut crowded, mut healed, mut relayed) = (0, 0, 0, 0, 0);
     for seed in 0..seeds {
         let ran = run(seed);
         let (acknowledged, reached) = ran.unwrap_or_else(|violation| panic!("seed {seed}: {violation}"));
@@ -753,16 +787,128 @@ fn what_was_acknowledged_is_on_every_replica_whatever_fails() {
         based += u64::from(reached.based);
         crowded += u64::from(reached.crowded);
         healed += u64::from(reached.healed);
+        relayed += u64::from(reached.relayed);
     }
     assert!(
         appends > 10 * seeds,
         "{appends} appends of {seeds} seeds were acknowledged"
     );
-    let reached = [based, crowded, healed];
+    let reached = [based, crowded, healed, relayed];
     assert!(
         !reached.contains(&0),
-        "of the seeds, [based, crowded, healed]: {reached:?}"
+        "of the seeds, [based, crowded, healed, relayed]: {reached:?}"
     );
+}
+
+/// The bytes of the messages that are on their way from one node to another.
+fn on_their_way(cluster: &Cluster, from: usize, to: usize) -> usize {
+    let messages = cluster.links[&(from, to)].messages.iter();
+    messages.map(|message| message.batches.len()).sum()
+}
+
+/// Three nodes at rest, of which the first leads both partitions, which are sent along a chain.
+fn chain() -> Cluster {
+    let mut cluster = Cluster::new(1);
+    cluster.topics = [true; 2].map(by_chain);
+    for index in 0..NODES {
+        cluster.crash(index);
+        cluster.start(index);
+    }
+    (0..PARTITIONS).for_each(|number| cluster.assign(number, 0));
+    cluster.settle();
+    cluster
+}
+
+#[test]
+fn along_a_chain_each_node_sends_the_bytes_once() {
+    let mut cluster = chain();
+    cluster.append(0, 0);
+    let value_bytes = cluster.appended[0].value.len();
+    let ways = |cluster: &Cluster| {
+        [(0, 1), (0, 2), (1, 2)].map(|(from, to)| on_their_way(cluster, from, to) > value_bytes)
+    };
+    while !ways(&cluster)[0] {
+        cluster.run_job(0);
+        cluster.pass_time(1);
+    }
+    assert_eq!(ways(&cluster), [true, false, false]);
+    // It is passed on before it is durable there.
+    while !ways(&cluster)[2] {
+        assert!(cluster.deliver(0, 1), "it is on its way");
+    }
+    assert_eq!(ways(&cluster), [false, false, true]);
+    cluster.settle();
+    assert!(cluster.appended[0].outcome.is_some());
+    assert_eq!(cluster.check(), Ok(()));
+}
+
+/// While nodes are upgraded.
+#[test]
+fn a_node_that_passes_nothing_on_is_reached_by_the_leader_itself() {
+    let mut cluster = chain();
+    cluster.on(0, |shard| {
+        let shard = shard.clone();
+        let linked = Linked {
+            relays: false,
+            ..LINKED
+        };
+        turns::spawn(async move { shard.handle_link(node_id(1), linked).await });
+    });
+    cluster.settle();
+    cluster.append(0, 0);
+    let ways = |cluster: &Cluster| [(0, 1), (0, 2)].map(|(from, to)| on_their_way(cluster, from, to) > 0);
+    while ways(&cluster) == [false, false] {
+        cluster.run_job(0);
+        cluster.pass_time(1);
+    }
+    assert_eq!(ways(&cluster), [true, true]);
+    cluster.settle();
+    assert_eq!(cluster.check(), Ok(()));
+}
+
+#[test]
+fn what_is_lost_between_two_followers_comes_from_the_leader() {
+    let mut cluster = chain();
+    cluster.append(0, 0);
+    while on_their_way(&cluster, 1, 2) == 0 {
+        cluster.run_job(0);
+        cluster.pass_time(1);
+        cluster.deliver(0, 1);
+    }
+    let link = cluster.links.get_mut(&(1, 2)).expect("they are linked");
+    link.messages.clear();
+    // Nothing more is appended.
+    cluster.settle();
+    assert_eq!(cluster.log_of(2, 0), cluster.log_of(0, 0));
+    assert_eq!(cluster.log_of(2, 0).map(|(_, values)| values.len()), Ok(1));
+}
+
+#[test]
+fn what_is_lost_with_a_follower_comes_from_the_leader() {
+    let mut cluster = chain();
+    cluster.append(0, 0);
+    while on_their_way(&cluster, 0, 1) == 0 {
+        cluster.run_job(0);
+        cluster.pass_time(1);
+    }
+    cluster.crash(1);
+    cluster.on(0, |shard| {
+        let shard = shard.clone();
+        turns::spawn(async move { shard.handle_link_lost(node_id(1), true).await });
+    });
+    // Long before the next look.
+    for _ in 0..20 {
+        [0, 2]
+            .into_iter()
+            .for_each(|index| while cluster.run_job(index) {});
+        while cluster.deliver(0, 2) || cluster.deliver(2, 0) {}
+        cluster.pass_time(5);
+    }
+    assert!(
+        cluster.appended[0].outcome.is_some(),
+        "the two others are a quorum"
+    );
+    assert_eq!(cluster.log_of(2, 0), cluster.log_of(0, 0));
 }
 
 #[test]

@@ -118,15 +118,21 @@ pub(super) async fn create(
     insync_min: u32,
 ) -> io::Result<bool> {
     let mut client = Client::connect(&shared.net, shared.nodes[node]).await?;
+    let config = |name: &str, value: &str| CreatableTopicConfig {
+        name: Text::from(name),
+        value: Some(Text::from(value)),
+    };
+    // Every other topic, and the same ones again however often they are made.
+    let is_chain = name.bytes().map(u32::from).sum::<u32>() % 2 == 1;
     let request = CreateTopicsRequest {
         topics: vec![CreatableTopic {
             name: Text::from(name),
             num_partitions: PARTITIONS,
             replication_factor: replicas,
-            configs: vec![CreatableTopicConfig {
-                name: Text::from("min.insync.replicas"),
-                value: Some(Text::from(insync_min.to_string())),
-            }],
+            configs: vec![
+                config("min.insync.replicas", &insync_min.to_string()),
+                config("ropewalk.replication", if is_chain { "chain" } else { "quorum" }),
+            ],
             ..CreatableTopic::default()
         }],
         timeout_ms: 3_000,

@@ -122,26 +122,27 @@ func Administer(deeds map[string]func(arguments []string) ([]string, error)) err
 	})
 }
 
-// Run does what the command line asks for and ends the process. The context of `consume` is done when the member is to leave.
+// Run does what the command line asks for and ends the process. The context of `consume` is done when the member is to leave. Clients are
+// given the addresses of all nodes that they are told of.
 func Run(
-	produce func(address, topic string) error,
-	consume func(leaving context.Context, address, topic, group, protocol string) error,
-	codecs func(address, topic string) error,
-	admin func(address string) error,
+	produce func(addresses []string, topic string) error,
+	consume func(leaving context.Context, addresses []string, topic, group, protocol string) error,
+	codecs func(addresses []string, topic string) error,
+	admin func(addresses []string) error,
 ) {
-	address, arguments := os.Args[1], os.Args[3:]
+	addresses, arguments := strings.Split(os.Args[1], ","), os.Args[3:]
 	var err error
 	switch os.Args[2] {
 	case "produce":
-		err = produce(address, arguments[0])
+		err = produce(addresses, arguments[0])
 	case "consume":
 		leaving, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 		defer stop()
-		err = consume(leaving, address, arguments[0], arguments[1], arguments[2])
+		err = consume(leaving, addresses, arguments[0], arguments[1], arguments[2])
 	case "codecs":
-		err = codecs(address, arguments[0])
+		err = codecs(addresses, arguments[0])
 	case "admin":
-		err = admin(address)
+		err = admin(addresses)
 	}
 	Flush()
 	if err != nil {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use record::{Compression, Packing};
 
 use super::known::words;
+use super::table::REPLICATION;
 use super::{ConfigKind, TopicConfig, find};
 use crate::leader::Durability;
 
@@ -15,6 +16,15 @@ pub enum TimestampType {
     CreateTime,
     /// The moment of the append.
     LogAppendTime,
+}
+
+/// The way in which batches reach the replicas (`ropewalk.replication`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Route {
+    /// The leader sends each batch to all of them.
+    Each,
+    /// The leader sends it to the next one, which passes it on.
+    Chain,
 }
 
 /// A share of one, in millionths.
@@ -71,6 +81,8 @@ pub struct TopicSettings {
     pub insync_replicas_min: u32,
     /// `ropewalk.durability`.
     pub durability: Durability,
+    /// `ropewalk.replication`.
+    pub route: Route,
 }
 
 impl TopicSettings {
@@ -101,6 +113,10 @@ impl TopicSettings {
             durability: match values.text("ropewalk.durability") {
                 "memory" => Durability::Memory,
                 _ => Durability::Flushed,
+            },
+            route: match values.text(REPLICATION) {
+                "chain" => Route::Chain,
+                _ => Route::Each,
             },
         }
     }

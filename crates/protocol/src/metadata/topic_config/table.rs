@@ -10,6 +10,9 @@ use super::{ConfigKind, KnownConfig};
 const NEVER: &[&str] = &["false"];
 const EITHER: &[&str] = &["false", "true"];
 
+/// Says how batches reach the replicas.
+pub(super) const REPLICATION: &str = "ropewalk.replication";
+
 /// Every config that is served, sorted by name.
 pub static KNOWN: &[KnownConfig] = &[
     KnownConfig {
@@ -218,6 +221,13 @@ pub static KNOWN: &[KnownConfig] = &[
         "fsync",
         &["fsync", "memory"],
         "When a batch counts as written: once it is flushed to disk, or as soon as it is in memory, where a power cut loses it.",
+    ),
+    word(
+        REPLICATION,
+        ConfigKind::String,
+        "quorum",
+        &["quorum", "chain"],
+        "The way in which batches reach the replicas: the leader sends each to all of them, or to the next one, which passes it on. Both count the same quorum.",
     ),
     bytes(
         "segment.bytes",

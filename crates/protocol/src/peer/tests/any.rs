@@ -58,12 +58,35 @@ pub(super) fn any_admitted_message() -> impl Strategy<Value = Message> {
         any_prompt().prop_map(ReplicaMessage::Prompt),
         any_sworn().prop_map(ReplicaMessage::Sworn),
     ];
-    (any::<[u8; 16]>(), 0..=i32::MAX, message).prop_map(|(topic, index, message)| Message::Replica {
-        partition: PartitionId {
+    let node = || (0..=i32::MAX).prop_map(NodeId);
+    let way = (
+        node(),
+        prop::collection::btree_set(node(), 0..=ONWARD_MAX),
+        any::<bool>(),
+    );
+    let way = way.prop_map(|(leader, onward, for_last)| Way {
+        leader,
+        onward: onward.into_iter().filter(|node| *node != leader).collect(),
+        for_last,
+    });
+    let message = (any::<[u8; 16]>(), 0..=i32::MAX, message, way);
+    message.prop_map(|(topic, index, message, way)| {
+        let partition = PartitionId {
             topic: TopicId(topic),
             index,
-        },
-        message,
+        };
+        match message {
+            ReplicaMessage::Prompt(prompt @ (Prompt::Append { .. } | Prompt::Trim { .. }))
+                if way.for_last =>
+            {
+                Message::Relay(Relay {
+                    way,
+                    partition,
+                    prompt,
+                })
+            }
+            message => Message::Replica { partition, message },
+        }
     })
 }
 
@@ -81,7 +104,7 @@ fn any_hello() -> impl Strategy<Value = Hello> {
                 incarnation,
                 shards,
                 pair: ShardPair { from, to },
-                feature_level,
+                feature_level: FeatureLevel(feature_level),
                 image_offset,
             }
         },

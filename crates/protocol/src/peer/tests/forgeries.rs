@@ -79,7 +79,7 @@ fn the_longest_message_is_taken() {
 
 #[test]
 fn unknown_kinds_and_reserved_bytes_are_refused() {
-    for kind in [0, 16, 255] {
+    for kind in [0, 17, 255] {
         let refused = read(Kind::Prompt, &seal(kind, b""));
         assert_eq!(refused, Err(MessageError::UnknownKind { kind }));
     }
@@ -88,8 +88,8 @@ fn unknown_kinds_and_reserved_bytes_are_refused() {
         assert_eq!(read(Kind::Heartbeat, &forged), Err(MessageError::Reserved));
     }
     assert_eq!(
-        MessageError::UnknownKind { kind: 16 }.to_string(),
-        "there is no kind 16 of messages: a newer version wrote this one, upgrade this node"
+        MessageError::UnknownKind { kind: 17 }.to_string(),
+        "there is no kind 17 of messages: a newer version wrote this one, upgrade this node"
     );
     assert_eq!(
         MessageError::Reserved.to_string(),
@@ -167,6 +167,8 @@ fn bodies_that_are_too_short_or_too_long_are_refused() {
         let batches_begin = match name {
             "append" => 30,
             "range" => 28,
+            // Behind a way of two nodes.
+            "relay" => 14 + 30,
             _ => usize::MAX,
         };
         for length in 0..body.len() {
@@ -195,6 +197,14 @@ fn fields_that_cannot_be_are_refused_by_name() {
     let impossible = |field: &str| format!("{field} does not hold a possible value");
     let unknown = |value: u8, field: &str| format!("{value} is not a known {field}");
     let cases: Vec<(&str, usize, &[u8], String)> = vec![
+        ("relay", 0, NEGATIVE, impossible("leader of a relay")),
+        ("relay", 4, &[2], unknown(2, "last of a way")),
+        ("relay", 5, &[17], impossible("nodes of a way")),
+        ("relay", 6, NEGATIVE, impossible("node of a way")),
+        // The leader, and the other one again.
+        ("relay", 9, &[1], impossible("node of a way")),
+        ("relay", 9, &[9], impossible("node of a way")),
+        ("relay", 14 + 20, &[1], impossible("message of a relay")),
         ("hello", 0, b"X", impossible("magic")),
         ("hello", 8, &[0, 0], impossible("range of wire versions")),
         ("hello", 8, &[0, 2], impossible("range of wire versions")),

@@ -2,9 +2,10 @@
 
 use super::*;
 
-const FILES: [&str; 2] = [
+const FILES: [&str; 3] = [
     include_str!("../../../testdata/peers/version-1.txt"),
     include_str!("../../../testdata/peers/version-2.txt"),
+    include_str!("../../../testdata/peers/version-3.txt"),
 ];
 
 /// Name and bytes of the messages in the files, each with those that its version has added.

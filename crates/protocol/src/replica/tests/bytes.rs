@@ -78,7 +78,7 @@ fn hello() -> peer::Message {
         incarnation: 0,
         shards: 1,
         pair: ShardPair { from: 0, to: 0 },
-        feature_level: 0,
+        feature_level: crate::metadata::FeatureLevel(0),
         image_offset: Offset::ZERO,
     })
 }

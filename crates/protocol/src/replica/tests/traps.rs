@@ -207,6 +207,34 @@ fn a_leader_is_left_once_when_a_later_one_is_heard() {
     assert_eq!(left(actions(&mut replica)), []);
 }
 
+/// The metadata gave it a later epoch, of which it has not heard, and then the next one to another: it leads neither.
+#[test]
+fn a_leader_ends_when_it_is_left_in_a_later_epoch_of_its_own() {
+    let mut leader = recover(LEADER, Stored::default());
+    assign(&mut leader, 0, LEADER, false);
+    let own = actions(&mut leader);
+    flush(&mut leader, LEADER, &own);
+    assert_eq!(leader.role(), RoleName::Leading);
+    let mut follower = recover(FOLLOWER, Stored::default());
+    for (epoch, of) in [(0, LEADER), (1, LEADER), (2, node_id(2))] {
+        assign(&mut follower, epoch, of, epoch > 0);
+    }
+    let told = actions(&mut follower);
+    let leaves = told.iter().filter_map(|action| match action {
+        Action::Leave { leader, epoch, floor } => Some((*leader, *epoch, *floor)),
+        _ => None,
+    });
+    let (of, epoch, floor) = leaves.last().expect("the leader before is told");
+    assert_eq!(of, LEADER);
+    let refusal = Refusal::Fenced { floor };
+    leader.handle_prompt(NOW, FOLLOWER, &Prompt::Refused { epoch, refusal });
+    assert_eq!(leader.role(), RoleName::Sealed);
+    // One that comes late ends nothing.
+    assign(&mut leader, 3, LEADER, true);
+    leader.handle_prompt(NOW, FOLLOWER, &Prompt::Refused { epoch, refusal });
+    assert_eq!(leader.role(), RoleName::Opening);
+}
+
 fn promised_here(actions: &[Action]) -> Standing {
     let own = actions.iter().find_map(|action| match action {
         Action::SendDurable {

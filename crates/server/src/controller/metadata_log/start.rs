@@ -49,9 +49,9 @@ impl Core {
     pub(crate) async fn found_group(self: &Rc<Core>) -> Result<(), String> {
         let mut image = self.replay_metadata().await?;
         if image.cluster().is_none() {
-            let cluster = self.facts.cluster;
-            let formatted = image.apply(&Command::FormatCluster { cluster });
-            formatted.expect("it is the first command");
+            for command in Metadata::founding(self.facts.cluster) {
+                image.apply(&command).expect("nothing was before");
+            }
         }
         let log = self.own_metadata_log();
         let group = log.started();

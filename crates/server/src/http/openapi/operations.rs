@@ -109,6 +109,17 @@ const OF_NODE_CHANGE: &[Kind] = &[
     Kind::OutcomeUnknown,
 ];
 
+pub(in super::super) fn upgrade_cluster() -> Value {
+    json!({
+        "operationId": "upgradeCluster",
+        "summary": "Raise the feature level to the newest that all nodes know",
+        "description": "For after an upgrade that is to stay: a node of an older release is refused then. Without a newer level nothing changes.",
+        "responses": answers("200", "This is the cluster then.", "Cluster", &[
+            Kind::NodeAway, Kind::MalformedQuery, Kind::OutcomeUnknown,
+        ]),
+    })
+}
+
 pub(in super::super) fn remove_node() -> Value {
     json!({
         "operationId": "removeNode",

@@ -265,6 +265,7 @@ fn node() -> Vec<(&'static str, Value)> {
         ("peer", or_null("string")),
         ("here", boolean()),
         ("rack", or_null("string")),
+        ("knows_feature_level", or_null("integer")),
         ("replicas", whole()),
         ("leads", whole()),
         (
@@ -277,6 +278,7 @@ fn node() -> Vec<(&'static str, Value)> {
     let cluster = [
         ("cluster", text()),
         ("node", whole()),
+        ("feature_level", whole()),
         ("metadata", group),
         ("nodes", list(object(&member, &[]))),
         ("changing_replicas", whole()),

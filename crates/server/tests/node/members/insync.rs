@@ -2,11 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use kafka_wire::create_topics::CreatableTopicConfig;
-use kafka_wire::{CreateTopicsRequest, ErrorCode};
+use kafka_wire::ErrorCode;
 
-use super::{append_at_leader, leaders, three_with_votes, values_at_leader};
-use crate::support::{Wire, batch, creatable, eventually, now_ms, produce_request};
+use super::{append_at_leader, created_with, leaders, three_with_votes, values_at_leader};
+use crate::support::{Wire, batch, eventually, now_ms, produce_request};
 
 #[test]
 fn all_three_replicas_are_waited_for_while_they_are_there() {
@@ -14,18 +13,11 @@ fn all_three_replicas_are_waited_for_while_they_are_there() {
     let mut wires: BTreeMap<i32, Wire> = [(1, &first), (2, &second)]
         .map(|(id, node)| (id, node.connect()))
         .into();
-    let mut topic = creatable("orders", 1);
-    topic.configs.push(CreatableTopicConfig {
-        name: "min.insync.replicas".into(),
-        value: Some("3".into()),
-    });
-    let request = CreateTopicsRequest {
-        topics: vec![topic],
-        timeout_ms: 30_000,
-        ..CreateTopicsRequest::default()
-    };
     let wire = wires.get_mut(&1).expect("it is there");
-    assert_eq!(wire.call(5, &request).topics[0].error_code, 0);
+    assert_eq!(
+        created_with(wire, "orders", 1, &[("min.insync.replicas", "3")]),
+        0
+    );
     append_at_leader(&mut wires, 0, "on three");
 
     let third = third.restart_with(&[("peer.listen", "127.0.0.1:0")], |_| {

@@ -1,0 +1,220 @@
+//! What the nodes of a cluster may write, so that each of them can read it.
+//!
+//! A program knows every level up to its newest. The cluster's stands in the image: an operator raises it when all nodes run programs that know
+//! the next one. Until then each node can be started with the program before, and afterwards such a program is refused. It never falls.
+
+use std::fmt;
+
+use record::ClusterId;
+
+use super::topic_config::ConfigChange;
+use super::{ApplyError, Command, Metadata, PlanError};
+use crate::leader::NodeId;
+
+/// A feature level; the first is 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct FeatureLevel(pub u16);
+
+impl fmt::Display for FeatureLevel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl FeatureLevel {
+    /// The level of every cluster that tells none.
+    pub const FIRST: FeatureLevel = FeatureLevel(1);
+    /// The newest that this program knows. Levels themselves can be told since 2.
+    pub const NEWEST: FeatureLevel = FeatureLevel(2);
+
+    /// The least level that a program knows which speaks messages between nodes up to this version.
+    #[must_use]
+    pub fn of_wire_version(highest: u16) -> FeatureLevel {
+        match highest {
+            ..3 => FeatureLevel(1),
+            _ => FeatureLevel(2),
+        }
+    }
+}
+
+impl Command {
+    /// The first level of a cluster in which it may stand in the log.
+    fn level(&self) -> FeatureLevel {
+        match self {
+            Command::CreateTopic { config, .. }
+            | Command::SetTopicConfig { changes: config, .. }
+            | Command::SetBrokerConfig { changes: config, .. } => {
+                let levels = config.iter().map(ConfigChange::level);
+                levels.max().unwrap_or(FeatureLevel::FIRST)
+            }
+            _ => FeatureLevel::FIRST,
+        }
+    }
+}
+
+impl Metadata {
+    /// The first commands of a new cluster: this program founds it, so it has the newest level.
+    #[must_use]
+    pub fn founding(cluster: ClusterId) -> [Command; 2] {
+        let level = FeatureLevel::NEWEST;
+        [
+            Command::FormatCluster { cluster },
+            Command::SetFeatureLevel { level },
+        ]
+    }
+
+    /// The cluster's level.
+    #[must_use]
+    pub fn level(&self) -> FeatureLevel {
+        self.level
+    }
+
+    pub(super) fn check_level(&self, command: &Command) -> Result<(), ApplyError> {
+        match command.level() {
+            wanted if wanted > self.level => Err(ApplyError::LevelTooLow {
+                wanted,
+                level: self.level,
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) fn check_raise(&self, level: FeatureLevel) -> Result<(), ApplyError> {
+        match level > self.level {
+            true => Ok(()),
+            false => Err(ApplyError::LevelReached { level: self.level }),
+        }
+    }
+
+    /// Plans that the cluster gets the newest level that the programs of all its nodes know. `known_by` tells what a node's knows, if it is there.
+    ///
+    /// # Errors
+    /// `LevelUnknown` if a node is away, and [`ApplyError::LevelReached`] if there is nothing to raise.
+    pub fn plan_level(
+        &self,
+        known_by: impl Fn(NodeId) -> Option<FeatureLevel>,
+    ) -> Result<Command, PlanError> {
+        let mut level = FeatureLevel::NEWEST;
+        for (node, _) in self.nodes() {
+            level = level.min(known_by(node).ok_or(PlanError::LevelUnknown { node })?);
+        }
+        self.checked(Command::SetFeatureLevel { level })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use record::Offset;
+
+    use super::*;
+    use crate::encoding::DecodeError;
+    use crate::metadata::ImageWriter;
+    use crate::metadata::tests::{cluster_of, new_topic, planned, topic_id};
+
+    const NODES: [NodeId; 2] = [NodeId(0), NodeId(1)];
+
+    fn raise(level: u16) -> Command {
+        Command::SetFeatureLevel {
+            level: FeatureLevel(level),
+        }
+    }
+
+    fn chain() -> Command {
+        Command::SetTopicConfig {
+            id: topic_id(1),
+            changes: vec![ConfigChange::set("ropewalk.replication", "chain")],
+            client: None,
+        }
+    }
+
+    /// A cluster of the first level, with a topic.
+    fn cluster() -> Metadata {
+        let mut image = cluster_of(2);
+        let topic = planned(
+            &image,
+            &new_topic(1, "orders", 1, 2),
+            &mut crate::metadata::Plans::default(),
+        );
+        image.apply(&topic).expect("planned");
+        image
+    }
+
+    fn written(image: &Metadata) -> bytes::Bytes {
+        let mut writer = ImageWriter::begin(image, Offset::ZERO);
+        while writer.go_on(image, 1 << 20) {}
+        writer.finish()
+    }
+
+    #[test]
+    fn a_level_rises_to_what_all_nodes_know_and_no_node_may_be_away() {
+        let mut image = cluster();
+        let plan = |image: &Metadata, known: [Option<u16>; 2]| {
+            image.plan_level(|node| {
+                let index = NODES
+                    .iter()
+                    .position(|known| *known == node)
+                    .expect("a node of it");
+                known[index].map(FeatureLevel)
+            })
+        };
+        let away = PlanError::LevelUnknown { node: NODES[1] };
+        assert_eq!(plan(&image, [Some(2), None]), Err(away));
+        let reached = |level| {
+            Err(ApplyError::LevelReached {
+                level: FeatureLevel(level),
+            }
+            .into())
+        };
+        assert_eq!(plan(&image, [Some(2), Some(1)]), reached(1));
+        assert_eq!(
+            plan(&image, [Some(2), Some(9)]),
+            Ok(raise(2)),
+            "no further than this program"
+        );
+        image.apply(&raise(2)).expect("it is higher");
+        assert_eq!(plan(&image, [Some(2), Some(2)]), reached(2));
+        assert!(image.apply(&raise(1)).is_err(), "it never falls");
+        assert_eq!(image.level(), FeatureLevel(2));
+    }
+
+    #[test]
+    fn what_older_programs_do_not_read_waits_for_the_level() {
+        let mut image = cluster();
+        let before = image.clone();
+        let too_low = ApplyError::LevelTooLow {
+            wanted: FeatureLevel(2),
+            level: FeatureLevel(1),
+        };
+        assert_eq!(image.apply(&chain()), Err(too_low));
+        assert_eq!(image, before);
+        // Those of the first level read images up to version 5, and commands up to 6.
+        assert!(written(&image)[0] <= 5);
+        image.apply(&raise(2)).expect("it is higher");
+        image.apply(&chain()).expect("all nodes know it");
+        assert_eq!(written(&image)[0], 6);
+        let read =
+            Metadata::new(crate::metadata::TopicConfig::new()).read_image(Offset::ZERO, &written(&image));
+        assert_eq!(read, Ok(image));
+    }
+
+    #[test]
+    fn a_level_that_this_program_does_not_know_ends_it_by_name() {
+        let unknown = DecodeError::UnknownLevel {
+            got: FeatureLevel::NEWEST.0 + 1,
+            known: FeatureLevel::NEWEST.0,
+        };
+        let bytes = raise(FeatureLevel::NEWEST.0 + 1).encode();
+        assert_eq!(Command::decode(&bytes), Err(unknown.clone()));
+        assert!(unknown.to_string().contains("feature level 3"), "{unknown}");
+        assert!(Command::decode(&raise(0).encode()).is_err());
+    }
+
+    #[test]
+    fn a_new_cluster_has_the_newest_level() {
+        let mut image = Metadata::new(crate::metadata::TopicConfig::new());
+        for command in Metadata::founding(ClusterId([7; 16])) {
+            image.apply(&command).expect("nothing was before");
+        }
+        assert_eq!(image.level(), FeatureLevel::NEWEST);
+    }
+}
