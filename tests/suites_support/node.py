@@ -61,6 +61,8 @@ class Node:
     def __init__(self, data, log, settings=None, unbounded=None, host="127.0.0.1", wrapper=()):
         self.wrapper = wrapper
         self.unbounded = unbounded
+        # Another build than the one under test.
+        self.binary = None
         self.is_kafka = False
         # The rows of the memory table that are made use of; all unless told.
         self.rows = None
@@ -81,7 +83,8 @@ class Node:
     def launch(self, wrapper=()):
         """Starts the process without waiting for it."""
         assert self.process is None, "the last process is taken away first"
-        command = [*self.wrapper, *wrapper, os.environ["ROPEWALK_BINARY"], "serve", "--data", str(self.data)]
+        binary = self.binary or os.environ["ROPEWALK_BINARY"]
+        command = [*self.wrapper, *wrapper, binary, "serve", "--data", str(self.data)]
         command += ["--kafka", self.kafka, "--http", self.http]
         for key, value in self.settings.items():
             command += ["--set", f"{key}={value}"]

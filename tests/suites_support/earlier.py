@@ -1,0 +1,47 @@
+"""The last build of the feature level before this one: what a cluster is upgraded from. It is built from its commit, and kept in the cache."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+from suites_support.suite import demand, skip
+
+TOP = Path(__file__).resolve().parent.parent.parent
+# The last one of level 1. A new level has the last one of the level before here.
+COMMIT = "a0b81572bddeceda215842e31a4334ab4eeada0f"
+PROFILE = "tested"
+
+
+def binary():
+    """Skips the suite where the history does not have the commit: a shallow clone."""
+    cache = Path(os.environ.get("ROPEWALK_CACHE") or Path.home() / ".cache/ropewalk")
+    built = cache / f"ropewalk-{COMMIT[:12]}"
+    if not built.exists():
+        _build(cache / f"earlier-{COMMIT[:12]}", built)
+    return str(built)
+
+
+def _build(folder, built):
+    archive = subprocess.run(["git", "-C", TOP, "archive", COMMIT], capture_output=True)
+    if archive.returncode != 0:
+        skip(f"the history has no commit {COMMIT[:12]}: {archive.stderr.decode().strip()[-200:]}")
+    shutil.rmtree(folder, ignore_errors=True)
+    source, target = folder / "source", folder / "target"
+    source.mkdir(parents=True)
+    subprocess.run(["tar", "-x", "-C", source], input=archive.stdout, check=True)
+    _lend_dependencies(target)
+    command = ["cargo", "build", "--quiet", "--locked", "--profile", PROFILE, "-p", "cli", "--bin", "ropewalk"]
+    done = subprocess.run(command, cwd=source, env={**os.environ, "CARGO_TARGET_DIR": str(target)}, capture_output=True, text=True)
+    demand(done.returncode == 0, f"commit {COMMIT[:12]} does not build:\n{done.stderr[-3000:]}")
+    os.replace(target / PROFILE / "ropewalk", built)
+    shutil.rmtree(folder)
+
+
+def _lend_dependencies(target):
+    """Most of them are those of the build under test, which need not be built again."""
+    own = os.environ.get("CARGO_TARGET_DIR")
+    if own and (Path(own) / PROFILE).is_dir():
+        (target / PROFILE).mkdir(parents=True)
+        for part in ("deps", ".fingerprint", "build"):
+            subprocess.run(["cp", "-a", Path(own) / PROFILE / part, f"{target}/{PROFILE}/"], check=False, capture_output=True)
