@@ -65,8 +65,8 @@ pub const METADATA_PARTITION: PartitionId = PartitionId {
 /// Kafka's name for that partition's topic: its tools would take any topic of this name for it.
 pub const METADATA_NAME: &str = "__cluster_metadata";
 
-/// Replicas of a partition, if nobody chooses their number and there are so many nodes.
-const DEFAULT_REPLICAS: usize = 3;
+/// Replicas of a partition of the node's own topics, if there are so many nodes: the loss of any one loses nothing.
+pub const INTERNAL_REPLICAS: i32 = 3;
 
 /// The settings of that partition: kept for ever and flushed before anybody acts by it, whatever topics have by default.
 /// Commands that retention took would be missing after the next start.
@@ -314,16 +314,15 @@ impl Metadata {
         reachable.map(|(id, _)| *id)
     }
 
-    /// The number of replicas that a partition of a topic with these configs gets if nobody chooses one: as many as the loss of any one node
-    /// wants, or all that there are.
+    /// The number of replicas that a partition of a topic with these configs gets if nobody chooses one: so many, or all that there are.
     ///
     /// Compacted logs have gaps, which cannot be sent to a replica yet.
     #[must_use]
-    pub fn default_replicas(&self, config: &[ConfigChange]) -> i32 {
-        let nodes = self.open_nodes().take(DEFAULT_REPLICAS).count().max(1);
+    pub fn default_replicas(&self, config: &[ConfigChange], wanted: i32) -> i32 {
+        let nodes = i32::try_from(self.open_nodes().count()).unwrap_or(i32::MAX);
         match self.is_compacted(config) {
             true => 1,
-            false => i32::try_from(nodes).expect("there are few"),
+            false => nodes.clamp(1, wanted.max(1)),
         }
     }
 

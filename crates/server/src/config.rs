@@ -93,6 +93,8 @@ pub struct NodeSettings {
 pub struct ClusterSettings {
     /// The addresses of nodes whose cluster an empty directory joins; none for a cluster that this node begins.
     pub join: Vec<HostPort>,
+    /// Replicas of each partition of a topic whose creator names no number, if there are so many nodes.
+    pub default_replicas: i32,
 }
 
 /// Keys under `peer`.
@@ -329,7 +331,10 @@ impl Default for Config {
                 id: NODE_ID,
                 rack: None,
             },
-            cluster: ClusterSettings { join: Vec::new() },
+            cluster: ClusterSettings {
+                join: Vec::new(),
+                default_replicas: 3,
+            },
             peer: PeerSettings {
                 listen: None,
                 advertised: None,

@@ -22,7 +22,9 @@ use protocol::groups::{
     Answer, Ask, GROUPS_TOPIC, GroupError, ListGroups, ListedGroup, Name, Request, TopicChange,
 };
 use protocol::leader::NodeId;
-use protocol::metadata::{Command, NewTopic, PlanError, PlanLimits, Plans, Topic, fresh_topic_id};
+use protocol::metadata::{
+    Command, INTERNAL_REPLICAS, NewTopic, PlanError, PlanLimits, Plans, Topic, fresh_topic_id,
+};
 use protocol::{ApplyError, Leader, groups};
 use record::{PartitionId, TopicId};
 
@@ -217,7 +219,7 @@ impl Core {
         if let Some(found) = self.find_groups_topic() {
             return Ok(found);
         }
-        let replica_count = self.with_metadata(|metadata| metadata.default_replicas(&[]));
+        let replica_count = self.with_metadata(|metadata| metadata.default_replicas(&[], INTERNAL_REPLICAS));
         let wanted = NewTopic {
             id: fresh_topic_id(self.facts.random.bytes()),
             name: GROUPS_TOPIC.into(),

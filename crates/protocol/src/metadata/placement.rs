@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use record::{PartitionId, TopicId};
 
-use super::{DEFAULT_REPLICAS, Metadata, Partition, PlanError, Rack, ReplicaSet, is_internal};
+use super::{INTERNAL_REPLICAS, Metadata, Partition, PlanError, Rack, ReplicaSet, is_internal};
 use crate::leader::NodeId;
 
 impl Metadata {
@@ -69,7 +69,7 @@ impl Metadata {
         for topic in self.topics.values() {
             let is_internal = is_internal(&topic.name);
             let enough = match is_internal {
-                true => open.len().min(DEFAULT_REPLICAS),
+                true => open.len().min(INTERNAL_REPLICAS as usize),
                 false => 1,
             };
             // The rest of them stays as it is.

@@ -71,12 +71,12 @@ fn replicas_are_on_nodes_that_others_reach() {
     };
     let alone = PlanError::UnreachableNodes { got: 2, reachable: 0 };
     assert_eq!(plan(&image, 2, Vec::new()), Err(alone));
-    assert_eq!(image.default_replicas(&[]), 1);
+    assert_eq!(image.default_replicas(&[], 3), 1);
     for node in [0, 2] {
         let started = started_at_home(node, &home(u8::try_from(node).expect("small"), 1, true));
         image.apply(&started).expect("it starts");
     }
-    assert_eq!(image.default_replicas(&[]), 2);
+    assert_eq!(image.default_replicas(&[], 3), 2);
     let made = plan(&image, 2, Vec::new()).expect("two are reached");
     image.apply(&made).expect("planned");
     let replicas = |index| {
@@ -97,8 +97,8 @@ fn compacted_topics_have_one_replica() {
         image.apply(&started).expect("it starts");
     }
     let compacted = vec![ConfigChange::set("cleanup.policy", "compact")];
-    assert_eq!(image.default_replicas(&compacted), 1);
-    assert_eq!(image.default_replicas(&[]), 3);
+    assert_eq!(image.default_replicas(&compacted, 3), 1);
+    assert_eq!(image.default_replicas(&[], 3), 3);
     let topic = |config| NewTopic {
         config,
         ..new_topic(1, "a", 1, 3)

@@ -4,7 +4,7 @@
 use kafka_wire::Text;
 use kafka_wire::describe_configs::{DescribeConfigsResourceResult, DescribeConfigsSynonym};
 use protocol::NodeId;
-use protocol::metadata::{ConfigSource, ConfigValue, KnownBrokerConfig, Metadata};
+use protocol::metadata::{ConfigSource, ConfigValue, INTERNAL_REPLICAS, KnownBrokerConfig, Metadata};
 
 use super::config_resource::{BOOLEAN, INT, LIST, LONG, SHORT, STRING, source_code, type_code};
 use super::describe_configs::{Detail, started_name};
@@ -25,7 +25,7 @@ const DEFAULT_REPLICAS: [Given<'static>; 2] = [
         "default.replication.factor",
         "1",
         INT,
-        "Three, or as many as there are nodes that others reach (peer.listen).",
+        "cluster.default_replicas, or as many as there are nodes that others reach (peer.listen).",
     ),
     given(
         "offsets.topic.replication.factor",
@@ -80,7 +80,7 @@ const fn given(
 /// The value of a config of Kafka's that nothing changes here.
 pub(super) fn given_value(name: &str) -> Option<&'static str> {
     if DEFAULT_REPLICAS.iter().any(|given| given.name == name) {
-        return Some("3, or the number of nodes that others reach,");
+        return Some("what cluster.default_replicas says, or the number of nodes that others reach,");
     }
     let found = GIVEN.iter().find(|given| given.name == name);
     found.map(|given| given.value)
@@ -112,12 +112,12 @@ pub(super) fn of_node(core: &Core, detail: Detail) -> Vec<DescribeConfigsResourc
         let fixed = kafka_names(&key.key).filter(|name| KnownBrokerConfig::find(name).is_err());
         fixed.map(move |name| kafka_config(name, key, detail))
     });
+    let replicas = [core.facts.config.cluster.default_replicas, INTERNAL_REPLICAS];
     let replicas = core
-        .with_metadata(|metadata| metadata.default_replicas(&[]))
-        .to_string();
-    let given_by_cluster = DEFAULT_REPLICAS.map(|given| Given {
-        value: &replicas,
-        ..given
+        .with_metadata(|metadata| replicas.map(|wanted| metadata.default_replicas(&[], wanted).to_string()));
+    let given_by_cluster = [0, 1].map(|index| Given {
+        value: &replicas[index],
+        ..DEFAULT_REPLICAS[index]
     });
     let given = GIVEN.iter().chain(&given_by_cluster);
     let given = given.map(|given| given_config(given, detail));

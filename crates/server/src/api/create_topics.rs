@@ -88,6 +88,7 @@ async fn wishes(core: &Core, topics: Vec<CreatableTopic>) -> (Vec<Text>, Vec<Res
     let defaults = Defaults {
         partitions: core.facts.config.topics.default_partitions,
         partitions_max: core.facts.config.plan_limits().topic_partitions_max,
+        replicas: core.facts.config.cluster.default_replicas,
     };
     let mut slices = Slices::of(WISHES_IN_ONE_TURN);
     let (mut names, mut wishes) = (Vec::with_capacity(topics.len()), Vec::with_capacity(topics.len()));
@@ -113,6 +114,7 @@ async fn wishes(core: &Core, topics: Vec<CreatableTopic>) -> (Vec<Text>, Vec<Res
 struct Defaults {
     partitions: i32,
     partitions_max: i32,
+    replicas: i32,
 }
 
 fn wish(
@@ -152,7 +154,7 @@ fn wish(
         partition_count: or_default(topic.num_partitions, defaults.partitions),
         replica_count: or_default(
             topic.replication_factor.into(),
-            metadata.default_replicas(&config),
+            metadata.default_replicas(&config, defaults.replicas),
         ),
         chosen: None,
         config,

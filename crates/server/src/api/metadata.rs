@@ -254,7 +254,8 @@ async fn create(
         return refused;
     }
     let partition_count = core.facts.config.topics.default_partitions;
-    let replica_count = core.with_metadata(|metadata| metadata.default_replicas(&[]));
+    let replicas = core.facts.config.cluster.default_replicas;
+    let replica_count = core.with_metadata(|metadata| metadata.default_replicas(&[], replicas));
     let wanted: Vec<NewTopic> = names
         .iter()
         .map(|name| NewTopic {

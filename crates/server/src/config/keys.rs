@@ -101,6 +101,12 @@ pub(super) static KEYS: &[Key] = &[
         |c| Slot::Addresses(&mut c.cluster.join),
         "The addresses of nodes whose cluster a node with an empty directory joins, those where they listen for other nodes; later they are tried beside those that the node knows. Empty for a cluster that this node begins.",
     ),
+    number(
+        "cluster.default_replicas",
+        |c| Slot::Number(&mut c.cluster.default_replicas),
+        (1, 1_000),
+        "Replicas of each partition of a topic whose creator names no number, as far as there are so many nodes that others reach (peer.listen). Topics that are there keep theirs: ropewalk topic replicas.",
+    ),
     word(
         "peer.listen",
         |c| Slot::ListenIfAny(&mut c.peer.listen),

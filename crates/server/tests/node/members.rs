@@ -190,6 +190,21 @@ fn a_name_is_taken_for_every_node_and_replicas_are_not_promised_beyond_reach() {
 }
 
 #[test]
+fn topics_have_as_many_replicas_as_the_asked_node_is_told() {
+    let founder = TestNode::start_with(&[("peer.listen", "127.0.0.1:0"), ("cluster.default_replicas", "2")]);
+    let peers = founder.peer_address().to_string();
+    let _others = [joined_in_reach(&peers), joined_in_reach(&peers)];
+    let mut wire = founder.connect();
+    assert_eq!(created(&mut wire, "orders", 3), 0);
+    let topics = metadata(&mut wire).topics;
+    let counts = topics[0]
+        .partitions
+        .iter()
+        .map(|partition| partition.replica_nodes.len());
+    assert_eq!(counts.collect::<Vec<_>>(), [2, 2, 2]);
+}
+
+#[test]
 fn a_node_comes_back_with_its_records_and_in_a_later_epoch() {
     let (founder, peers) = founder();
     let other = joined(&peers);
