@@ -8,7 +8,7 @@ import queue
 import threading
 import time
 
-from confluent_kafka import Consumer, ConsumerGroupState, KafkaException, TopicPartition
+from confluent_kafka import Consumer, ConsumerGroupState, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from suites_support import letters
@@ -94,12 +94,21 @@ class Witness:
         self.group_told = None
         self.consumer = Consumer({**reading(node), "group.id": group})
 
-    def members(self):
-        """How many members the group has, each with partitions that are nobody else's; None while it is not at rest."""
+    def described(self):
+        """The group; None while its coordinator does not tell."""
         try:
-            found = self.admin.describe_consumer_groups([self.group], request_timeout=10)[self.group].result()
+            return self.admin.describe_consumer_groups([self.group], request_timeout=10)[self.group].result()
         except KafkaException as error:
             self.group_told = error
+            if error.args[0].code() == KafkaError.NOT_COORDINATOR:
+                # An admin client keeps the coordinator that it has found once.
+                self.admin = AdminClient(client(self.node))
+            return None
+
+    def members(self):
+        """How many members the group has, each with partitions that are nobody else's; None while it is not at rest."""
+        found = self.described()
+        if found is None:
             return None
         if found.state == ConsumerGroupState.EMPTY:
             return 0
@@ -109,11 +118,6 @@ class Witness:
         given = [partition for partitions in owned for partition in partitions]
         at_rest = found.state == ConsumerGroupState.STABLE and sorted(given) == list(range(PARTITIONS))
         return len(found.members) if at_rest else None
-
-    def coordinator(self):
-        """The address of the group's coordinator."""
-        found = self.admin.describe_consumer_groups([self.group], request_timeout=10)[self.group].result().coordinator
-        return f"{found.host}:{found.port}"
 
     def committed(self):
         try:
@@ -242,8 +246,9 @@ class Story:
     def _come_to_rest(self, what):
         self.writing = False
         self._renew_witness()
-        self._settle(WITHIN_KILLED_NODE)
+        # Before, a member that was given up and does not know of it may still read what others have committed.
         self._wait_for_members(what, WITHIN_KILLED_NODE)
+        self._settle(WITHIN_KILLED_NODE)
 
     def _restart_in_order(self):
         """Offsets are where they were, and only what is new is read."""
@@ -327,8 +332,8 @@ class Story:
 
     def _coordinator(self):
         """The node that coordinates the group."""
-        told = self.witness.coordinator()
-        return next(node for node in self.node.nodes if node.kafka == told)
+        found = wait_until(self.witness.described, WITHIN_RECORDS, "the group is described").coordinator
+        return next(node for node in self.node.nodes if node.kafka == f"{found.host}:{found.port}")
 
     def _renew_witness(self):
         self.witness = Witness(self.node, self.topic, self.group)

@@ -73,24 +73,28 @@ class Cluster:
         """A rolling restart: one node after the other, each in order."""
         for node in self.nodes:
             node.restart()
+        wait_until(lambda: not self._led_by_others(), 30, "each partition is led by its first replica again", lambda: str(self._led_by_others()))
 
-    def ask_http(self, method, path, content=None):
-        """Any node is as good as another one."""
-        return next(node for node in self.nodes if node.process is not None).ask_http(method, path, content)
+    def _led_by_others(self):
+        """Partitions that another replica leads than the first: the topic, the leader and the replicas of each."""
+        topics = AdminClient(client(self)).list_topics(timeout=30).topics
+        places = [(topic, each) for topic, found in topics.items() for each in found.partitions.values()]
+        return [(topic, each.id, each.leader, each.replicas) for topic, each in places if each.leader != each.replicas[0]]
 
     def leader_of(self, topic, partition):
         return self.nodes[self.leaders(topic)[partition]]
 
     def demand_replicas(self, topic):
         """Each node has a replica of each partition: else the loss of one would prove little."""
-        partitions = AdminClient(client(self)).list_topics(topic, timeout=30).topics[topic].partitions
-        counts = [len(found.replicas) for found in partitions.values()]
+        counts = wait_until(lambda: [len(found.replicas) for found in self._partitions(topic).values()], 30, f"{topic} is there")
         demand(set(counts) == {len(self.nodes)}, f"the partitions of {topic} have {counts} replicas")
 
     def leaders(self, topic):
         """The node that leads each partition, as an index of `nodes`; none for a partition without a leader."""
-        partitions = AdminClient(client(self)).list_topics(topic, timeout=30).topics[topic].partitions
-        return {partition: found.leader - 1 for partition, found in partitions.items()}
+        return {partition: found.leader - 1 for partition, found in self._partitions(topic).items()}
+
+    def _partitions(self, topic):
+        return AdminClient(client(self)).list_topics(topic, timeout=30).topics[topic].partitions
 
     def wait_until_led_by_others(self, topic, away, seconds=30):
         """Waits until no partition is led by a node that is away."""

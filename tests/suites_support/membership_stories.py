@@ -2,8 +2,6 @@
 classic to the consumer protocol and back, and members that ask for a regular expression and an assignor of the coordinator's.
 """
 
-from confluent_kafka import KafkaException
-
 from suites_support.client_story import PARTITIONS, SETTINGS, WITHIN_KILLED_NODE, WITHIN_REBALANCE, Story
 from suites_support.suite import demand
 
@@ -63,11 +61,8 @@ class StaticMembers(Story):
 
         def at_rest():
             told.clear()
-            try:
-                found = self.witness.admin.describe_consumer_groups([self.group], request_timeout=10)[self.group].result()
-            except KafkaException:
-                return False
-            for member in found.members:
+            found = self.witness.described()
+            for member in found.members if found else []:
                 given = member.assignment.topic_partitions if member.assignment else []
                 told[member.group_instance_id] = sorted(place.partition for place in given)
             return sum(len(given) for given in told.values()) > 0
@@ -111,7 +106,7 @@ class ChangeOver(Story):
         demand(self._type() == kind, f"after all went over to {protocol} the group is {self._type()}")
 
     def _type(self):
-        return self.node.ask_http("GET", f"/v1/groups/{self.group}")["type"]
+        return self._coordinator().ask_http("GET", f"/v1/groups/{self.group}")["type"]
 
 
 class Pattern(Story):
@@ -142,9 +137,8 @@ class Pattern(Story):
 
     def _owned(self):
         """The partitions of each member, in order; None while that is not told."""
-        try:
-            found = self.witness.admin.describe_consumer_groups([self.group], request_timeout=10)[self.group].result()
-        except KafkaException:
+        found = self.witness.described()
+        if found is None:
             return None
         given = [member.assignment.topic_partitions if member.assignment else [] for member in found.members]
         return sorted(sorted(place.partition for place in places) for places in given)
