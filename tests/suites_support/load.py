@@ -39,6 +39,8 @@ WRITERS = [
     ("once-gzip", ONCE, "gzip", "storm-b"),
     ("retrying-snappy", RETRYING, "snappy", "storm-b"),
 ]
+# A producer with this in its name has one request under way at a time; others have five.
+IN_TURN = "in-turn"
 # Fills the journal of its one partition nearly alone, so that whole files of it become segments.
 BULK_WRITERS = [("idempotent-bulk", IDEMPOTENT, "none", BULK)]
 # The same when nobody else writes: then it does not depend on how fast each is.
@@ -85,6 +87,8 @@ class Load:
         for name, mode, codec, _ in writers:
             settings = {"compression.codec": codec, "acks": -1, "linger.ms": 2, "batch.size": 64 << 10}
             limits = {"queue.buffering.max.messages": QUEUED_MAX}
+            if IN_TURN in name:
+                limits["max.in.flight"] = 1
             self.producers[name] = Producer({**client(node), **settings, **limits, **_MODES[mode]})
             self.numbers[name] = 0
             ledger.modes[name] = mode
