@@ -2,9 +2,11 @@
 //!
 //! It only asks, and asks little: the node's metrics over HTTP, and consumer groups by Kafka's protocol.
 
+mod cluster;
 mod dashboard;
 mod exposition;
 mod growth;
+mod lag;
 mod latency;
 mod observer;
 mod scrape;
@@ -32,6 +34,7 @@ Examples:
   ropewalk top --once                             one look, as text
   ropewalk top --json --interval 10 >> figures.ndjson
   ropewalk top --once --json | jq .appended.records_per_second
+  ropewalk top --once --json | jq .cluster.short_partitions
 
 Rates are means over the interval. How long answers take is measured from here,
 network included, with the smallest question that there is. How long produces,
@@ -75,7 +78,7 @@ pub(crate) fn http_of(given: Option<&str>, remote: &Remote) -> String {
 
 pub(crate) fn run(arguments: &TopArguments) -> Result<()> {
     let http = arguments.http_address();
-    let observer = Observer::new(&http, &arguments.remote);
+    let observer = Observer::new(&http, &arguments.remote)?;
     let is_watched = stdout().is_terminal() && !arguments.json;
     // Text without end is of no use to a script.
     let is_single = arguments.once || !(is_watched || arguments.json);

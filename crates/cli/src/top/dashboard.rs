@@ -1,6 +1,7 @@
-//! The screen's content: a title, the figures, curves where there is room, cores and groups.
+//! The screen's content: a title, the figures, curves where there is room, the other nodes of the cluster, cores and groups.
 //!
-//! Nothing here knows a terminal. Names that come from elsewhere are cleaned: none may move the cursor.
+//! A short screen has no curves, a shorter one no empty lines, and then the longest tables are cut. Nothing here knows a terminal.
+//! Names that come from elsewhere are cleaned: none may move the cursor.
 
 use std::collections::VecDeque;
 
@@ -10,8 +11,9 @@ use ratatui::style::{Color, Stylize};
 use ratatui::text::{Line, Span, Text};
 use ratatui::widgets::{Block, RenderDirection, Sparkline, Widget};
 
+use super::cluster::ClusterView;
 use super::units::{self, time};
-use super::view::{CORE_HEADING, GROUP_HEADING, View};
+use super::view::View;
 use crate::output::{cleaned, counted, table};
 use crate::time::shown;
 
@@ -103,33 +105,30 @@ impl Dashboard {
 impl Widget for &Dashboard {
     fn render(self, area: Rect, buffer: &mut Buffer) {
         let [body, foot] = Layout::vertical([Constraint::Fill(1), Constraint::Length(1)]).areas(area);
-        let mut above = Text::from(self.title());
-        let mut below = Text::default();
-        if let Some(view) = &self.view {
-            above.extend([Line::default()]);
-            above.extend(figures(view));
-            below.extend(tables(view));
-        }
-        let lines = above.height() + below.height();
         let room = usize::from(body.height);
-        // Cores and groups say more than curves, which get what room is left after an empty line.
+        let Page {
+            mut above,
+            below,
+            left_out,
+        } = Page::of(self.title(), self.view.as_ref(), room);
+        let lines = above.len() + below.len();
+        // Tables say more than curves, which get what room is left after an empty line.
         let curves = (room.saturating_sub(lines + 1) / usize::from(CURVE_ROWS)).min(2);
         if curves > 0 {
-            above.extend([Line::default()]);
+            above.push(Line::default());
         }
         let [above_area, curves_area, below_area] = Layout::vertical([
-            Constraint::Length(above.height().min(room) as u16),
+            Constraint::Length(above.len().min(room) as u16),
             Constraint::Length(curves as u16 * CURVE_ROWS),
             Constraint::Fill(1),
         ])
         .areas(body);
-        above.render(above_area, buffer);
+        Text::from(above).render(above_area, buffer);
         if let Some(view) = &self.view {
             self.draw_curves(view, curves, curves_area, buffer);
         }
-        below.render(below_area, buffer);
+        Text::from(below).render(below_area, buffer);
         let mut last = "q ends  p pauses".to_owned();
-        let left_out = lines.saturating_sub(room);
         if left_out > 0 {
             last += &format!("  {}; --once shows all", counted(left_out, "more line"));
         }
@@ -137,10 +136,53 @@ impl Widget for &Dashboard {
     }
 }
 
+/// The lines of a screen, which curves may come between.
+struct Page {
+    above: Vec<Line<'static>>,
+    below: Vec<Line<'static>>,
+    /// Lines that there is no room for.
+    left_out: usize,
+}
+
+impl Page {
+    /// Lines for `room` rows. The title and the figures may be more: the screen cuts them off.
+    fn of(title: Line<'static>, view: Option<&View>, room: usize) -> Page {
+        let mut above = vec![title];
+        let mut below = Vec::new();
+        let mut left_out = 0;
+        if let Some(view) = view {
+            let figures: Vec<Line<'_>> = figures(view).collect();
+            let mut tables = tables(view);
+            let lines = above.len() + figures.len() + lines_of(&tables);
+            let gaps = 1 + tables.len();
+            let gap = (lines + gaps <= room).then(Line::default);
+            above.extend(gap.clone());
+            above.extend(figures);
+            cut(&mut tables, room.saturating_sub(above.len()));
+            left_out = (lines - lines_of(&tables)).saturating_sub(above.len().min(room));
+            for table in tables {
+                below.extend(gap.clone());
+                below.extend(table);
+            }
+        }
+        Page {
+            above,
+            below,
+            left_out,
+        }
+    }
+}
+
 fn figures(view: &View) -> impl Iterator<Item = Line<'static>> {
-    let ailing = view.is_ailing();
+    let is_node_ailing = view.is_ailing();
+    let is_cluster_ailing = view.cluster.as_ref().is_some_and(ClusterView::is_ailing);
     view.lines().into_iter().map(move |(word, figures)| {
-        let figures = match word == "faults" && ailing {
+        let is_ailing = match word {
+            "faults" => is_node_ailing,
+            "cluster" => is_cluster_ailing,
+            _ => false,
+        };
+        let figures = match is_ailing {
             true => plain(&figures).red(),
             false => plain(&figures),
         };
@@ -148,24 +190,34 @@ fn figures(view: &View) -> impl Iterator<Item = Line<'static>> {
     })
 }
 
-/// The cores and the groups.
-fn tables(view: &View) -> Vec<Line<'static>> {
-    let mut lines = vec![Line::default()];
-    lines.extend(rows(&CORE_HEADING, view.core_rows()));
-    if !view.lag.groups.is_empty() {
-        lines.push(Line::default());
-        lines.extend(rows(&GROUP_HEADING, view.group_rows()));
+/// The other nodes, the cores and the groups: a heading and its rows each.
+fn tables(view: &View) -> Vec<Vec<Line<'static>>> {
+    let lines = |rows: Vec<Vec<String>>| -> Vec<Line<'static>> {
+        let text = table(&rows);
+        let mut lines: Vec<Line<'_>> = text.lines().map(|line| plain(line).into()).collect();
+        lines[0] = std::mem::take(&mut lines[0]).cyan();
+        lines
+    };
+    let mut tables: Vec<_> = view.tables().into_iter().map(lines).collect();
+    if let (Some(note), Some(last)) = (view.groups_note(), tables.last_mut()) {
+        last.push(plain(&note).into());
     }
-    lines.extend(view.groups_note().map(|note| plain(&note).into()));
-    lines
+    tables
 }
 
-fn rows(heading: &[&str], rows: Vec<Vec<String>>) -> Vec<Line<'static>> {
-    let heading = heading.iter().map(|word| (*word).to_owned()).collect();
-    let text = table(&[vec![heading], rows].concat());
-    let mut lines: Vec<Line<'_>> = text.lines().map(|line| plain(line).into()).collect();
-    lines[0] = std::mem::take(&mut lines[0]).cyan();
-    lines
+fn lines_of(tables: &[Vec<Line<'static>>]) -> usize {
+    tables.iter().map(Vec::len).sum()
+}
+
+/// Cuts the longest table again and again until all have room, so that short ones stay whole. A heading without a row is of no
+/// use: where all are that short, the last table goes.
+fn cut(tables: &mut Vec<Vec<Line<'static>>>, room: usize) {
+    while lines_of(tables) > room {
+        match tables.iter_mut().max_by_key(|table| table.len()) {
+            Some(longest) if longest.len() > 2 => drop(longest.pop()),
+            _ => drop(tables.pop()),
+        }
+    }
 }
 
 /// Text without anything that a terminal would obey.
@@ -184,6 +236,7 @@ mod tests {
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
 
+    use super::super::cluster::tests::a_cluster;
     use super::super::view::tests::a_view;
     use super::*;
 
@@ -288,8 +341,70 @@ mod tests {
                 "{height}:\n{text}"
             );
         }
-        let rows = rows_of(&screen(&dashboard, 80, 20));
-        assert_eq!(rows[19], "q ends  p pauses  3 more lines; --once shows all");
+        let rows = rows_of(&screen(&dashboard, 80, 18));
+        assert_eq!(rows[17], "q ends  p pauses  2 more lines; --once shows all");
+    }
+
+    /// The first words of the rows, and the last row whole.
+    fn words_of(dashboard: &Dashboard, height: u16) -> (Vec<String>, String) {
+        let mut rows = rows_of(&screen(dashboard, 80, height));
+        let last = rows.pop().expect("it has a height");
+        let begins = |row: &String| row.split(' ').next().unwrap_or_default().to_owned();
+        (rows.iter().map(begins).collect(), last)
+    }
+
+    #[test]
+    fn a_cluster_has_room_on_a_usual_terminal() {
+        let mut dashboard = Dashboard::new("h:1");
+        let mut view = a_view();
+        view.cluster = Some(a_cluster());
+        view.lag.left_out = 0;
+        dashboard.take(Ok(view.clone()));
+        let (words, last) = words_of(&dashboard, 24);
+        let tables = [
+            "cluster", "led", "node", "2", "3", "core", "0", "1", "group", "billing",
+        ];
+        assert_eq!(words[13..], tables, "without empty lines");
+        assert_eq!(last, "q ends  p pauses");
+        let seen = screen(&dashboard, 80, 24);
+        assert_eq!(color_of(&seen, "3 nodes  1 away"), Color::Red);
+        assert_eq!(color_of(&seen, "connections  sent/s"), Color::Cyan);
+        assert_eq!(
+            words_of(&dashboard, 30).0[13..17],
+            ["faults", "cluster", "led", ""]
+        );
+    }
+
+    #[test]
+    fn the_longest_table_is_cut_first_and_no_heading_is_left_alone() {
+        let mut dashboard = Dashboard::new("h:1");
+        let mut view = a_view();
+        view.cluster = Some(a_cluster());
+        view.cores = vec![view.cores[0].clone(); 8];
+        view.lag.groups = vec![view.lag.groups[0].clone(); 30];
+        dashboard.take(Ok(view));
+        for (height, tables, left_out) in [
+            (30, [3, 6, 5], 30),
+            (24, [3, 3, 2], 36),
+            (22, [2, 2, 2], 38),
+            (21, [2, 2, 0], 40),
+            (17, [0, 0, 0], 44),
+            (10, [0, 0, 0], 50),
+        ] {
+            let (words, last) = words_of(&dashboard, height);
+            // The title and the line `node` come first.
+            let tables_of = words.iter().skip(2);
+            let found = [&["node", "2", "3"][..], &["core", "0"], &["group", "billing"]];
+            let found = found.map(|words| {
+                tables_of
+                    .clone()
+                    .filter(|word| words.contains(&word.as_str()))
+                    .count()
+            });
+            assert_eq!(found, tables, "{height}: {words:?}");
+            let note = format!("q ends  p pauses  {left_out} more lines; --once shows all");
+            assert_eq!(last, note, "{height}");
+        }
     }
 
     #[test]

@@ -11,8 +11,11 @@ pub(super) struct Exposition {
 /// Upper bounds of a histogram's buckets, ascending, and how many are up to each.
 pub(super) type Buckets = Vec<(f64, u64)>;
 
+/// A label's name and value.
+pub(super) type Label<'a> = (&'a str, &'a str);
+
 /// Labels but for the bound.
-type Subject<'a> = Vec<(&'a str, &'a str)>;
+type Subject<'a> = Vec<Label<'a>>;
 
 #[derive(Debug, Clone, PartialEq)]
 struct Sample {
@@ -46,25 +49,25 @@ impl Exposition {
         Some(samples.iter().map(|sample| sample.value).sum())
     }
 
-    /// The sum of a metric over what is of one core; `None` if nothing is told of that.
-    pub(super) fn of_core(&self, name: &str, core: &str) -> Option<f64> {
+    /// The sum of a metric over what has a label; `None` if nothing is told of that.
+    pub(super) fn sum_of(&self, name: &str, label: Label<'_>) -> Option<f64> {
         let samples = self.samples.get(name)?.iter();
-        let of_core = samples.filter(|sample| sample.label("core") == Some(core));
-        of_core
+        let labelled = samples.filter(|sample| sample.has(label));
+        labelled
             .map(|sample| sample.value)
             .reduce(|sum, value| sum + value)
     }
 
-    /// The growth of a counter since `before`, over all its labels or those of one core. Each set of labels by itself: one that
+    /// The growth of a counter since `before`, over everything or over what has a label. Each set of labels by itself: one that
     /// shrank began at zero again, and one that was not told before has no known growth. `None` if nothing is told of the
     /// others.
-    pub(super) fn growth(&self, before: &Exposition, name: &str, core: Option<&str>) -> Option<f64> {
+    pub(super) fn growth(&self, before: &Exposition, name: &str, label: Option<Label<'_>>) -> Option<f64> {
         let before = before.samples.get(name)?.iter();
         let before: BTreeMap<_, _> = before
             .map(|sample| (sample.labels.as_slice(), sample.value))
             .collect();
         let samples = self.samples.get(name)?.iter();
-        let wanted = samples.filter(|sample| core.is_none_or(|core| sample.label("core") == Some(core)));
+        let wanted = samples.filter(|sample| label.is_none_or(|label| sample.has(label)));
         let grown = wanted.filter_map(|sample| {
             let before = before.get(sample.labels.as_slice())?;
             let began = if *before <= sample.value { *before } else { 0.0 };
@@ -92,13 +95,16 @@ impl Exposition {
         Some(histograms)
     }
 
-    /// The cores that anything is told of, by number.
-    pub(super) fn cores(&self) -> Vec<String> {
-        let up = self.samples.get("ropewalk_core_up");
-        let labels = up.into_iter().flatten().filter_map(|sample| sample.label("core"));
-        let mut cores: Vec<String> = labels.map(str::to_owned).collect();
-        cores.sort_by_key(|core| core.parse::<u64>().unwrap_or(u64::MAX));
-        cores
+    /// The values that a label has in any of these metrics, each once, by number.
+    pub(super) fn values(&self, names: &[&str], label: &str) -> Vec<String> {
+        let samples = names.iter().filter_map(|name| self.samples.get(*name)).flatten();
+        let mut values: Vec<String> = samples
+            .filter_map(|sample| sample.label(label))
+            .map(str::to_owned)
+            .collect();
+        values.sort_by_cached_key(|value| (value.parse::<u64>().unwrap_or(u64::MAX), value.clone()));
+        values.dedup();
+        values
     }
 
     /// A label of the only sample of a metric.
@@ -108,6 +114,10 @@ impl Exposition {
 }
 
 impl Sample {
+    fn has(&self, (name, value): Label<'_>) -> bool {
+        self.label(name) == Some(value)
+    }
+
     fn label(&self, name: &str) -> Option<&str> {
         let found = self.labels.iter().find(|(label, _)| label == name);
         found.map(|(_, value)| value.as_str())
@@ -166,17 +176,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn samples_are_summed_and_told_apart_by_core() {
+    fn samples_are_summed_and_told_apart_by_label() {
         let text = "# HELP x y\n# TYPE x counter\nplain 7\nrequests_total{core=\"0\"} 3\n\
             requests_total{core=\"10\"} 4.5 1700000000\nropewalk_core_up{core=\"10\"} 1\nropewalk_core_up{core=\"9\"} 0\n\
             build_info{version=\"1 \\\"x\\\",}\"} 1\n# EOF\n";
         let read = Exposition::parse(text).expect("metrics");
         assert_eq!(read.sum("plain"), Some(7.0));
         assert_eq!(read.sum("requests_total"), Some(7.5));
-        assert_eq!(read.of_core("requests_total", "10"), Some(4.5));
-        assert_eq!(read.of_core("requests_total", "1"), None);
+        assert_eq!(read.sum_of("requests_total", ("core", "10")), Some(4.5));
+        assert_eq!(read.sum_of("requests_total", ("core", "1")), None);
         assert_eq!(read.sum("absent"), None);
-        assert_eq!(read.cores(), ["9", "10"]);
+        assert_eq!(read.values(&["ropewalk_core_up"], "core"), ["9", "10"]);
+        let both = ["requests_total", "absent", "ropewalk_core_up"];
+        assert_eq!(read.values(&both, "core"), ["0", "9", "10"]);
         assert_eq!(read.label("build_info", "version"), Some("1 \"x\",}"));
     }
 

@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::cluster::{ClusterView, NODE_HEADING};
 use super::growth::Growth;
+use super::lag::Lag;
 use super::latency::Latencies;
-use super::observer::{Lag, Observation};
+use super::observer::Observation;
 use super::units::{bytes, count, time};
 use crate::output::{cleaned, or_dash, table};
 
@@ -45,6 +47,8 @@ pub(super) struct View {
     faults: Option<f64>,
     dead_journals: Option<f64>,
     full_journals: Option<f64>,
+    /// `None` of a node that is alone.
+    pub(super) cluster: Option<ClusterView>,
     pub(super) cores: Vec<CoreView>,
     pub(super) lag: Lag,
 }
@@ -90,12 +94,13 @@ impl Answers {
 
 impl CoreView {
     fn of(core: String, growth: &Growth<'_>) -> CoreView {
+        let label = ("core", core.as_str());
         CoreView {
-            connections: growth.now.of_core("ropewalk_connections", &core),
-            requests: growth.rate_of_core("ropewalk_requests_total", &core),
-            records: growth.rate_of_core("ropewalk_appended_records_total", &core),
-            bytes: growth.rate_of_core("ropewalk_appended_bytes_total", &core),
-            is_up: growth.now.of_core("ropewalk_core_up", &core) == Some(1.0),
+            connections: growth.now.sum_of("ropewalk_connections", label),
+            requests: growth.rate_of("ropewalk_requests_total", label),
+            records: growth.rate_of("ropewalk_appended_records_total", label),
+            bytes: growth.rate_of("ropewalk_appended_bytes_total", label),
+            is_up: growth.now.sum_of("ropewalk_core_up", label) == Some(1.0),
             core,
         }
     }
@@ -150,9 +155,10 @@ impl View {
             faults: sum("ropewalk_faults_total"),
             dead_journals: sum("ropewalk_journal_dead"),
             full_journals: sum("ropewalk_disk_full"),
+            cluster: ClusterView::of(&growth),
             cores: now
                 .metrics
-                .cores()
+                .values(&["ropewalk_core_up"], "core")
                 .into_iter()
                 .map(|core| CoreView::of(core, &growth))
                 .collect(),
@@ -268,11 +274,25 @@ impl View {
                 ),
             ),
         ]);
+        lines.extend(self.cluster.iter().flat_map(ClusterView::lines));
         lines
     }
 
+    /// The tables below the lines, each with its heading: the other nodes, the cores, and the groups.
+    pub(super) fn tables(&self) -> Vec<Vec<Vec<String>>> {
+        let nodes = self.cluster.as_ref().map(ClusterView::node_rows);
+        let nodes = nodes.filter(|rows| !rows.is_empty());
+        let groups = Some(self.group_rows()).filter(|rows| !rows.is_empty());
+        let tables = [
+            nodes.map(|rows| with_heading(&NODE_HEADING, rows)),
+            Some(with_heading(&CORE_HEADING, self.core_rows())),
+            groups.map(|rows| with_heading(&GROUP_HEADING, rows)),
+        ];
+        tables.into_iter().flatten().collect()
+    }
+
     /// The cores as rows, without a heading.
-    pub(super) fn core_rows(&self) -> Vec<Vec<String>> {
+    fn core_rows(&self) -> Vec<Vec<String>> {
         let row = |core: &CoreView| {
             let name = match core.is_up {
                 true => core.core.clone(),
@@ -290,7 +310,7 @@ impl View {
     }
 
     /// The groups as rows, without a heading.
-    pub(super) fn group_rows(&self) -> Vec<Vec<String>> {
+    fn group_rows(&self) -> Vec<Vec<String>> {
         let groups = self.lag.groups.iter();
         groups
             .map(|group| vec![group.name.clone(), group.state.clone(), group.records.to_string()])
@@ -312,11 +332,8 @@ impl View {
             .iter()
             .map(|(word, figures)| cleaned(&format!("{word:9} {figures}")))
             .collect();
-        lines.push(String::new());
-        lines.push(with_heading(&CORE_HEADING, self.core_rows()));
-        if !self.lag.groups.is_empty() {
-            lines.push(String::new());
-            lines.push(with_heading(&GROUP_HEADING, self.group_rows()));
+        for rows in self.tables() {
+            lines.extend([String::new(), table(&rows)]);
         }
         lines.extend(self.groups_note().map(|note| cleaned(&note)));
         lines.join("\n")
@@ -365,6 +382,7 @@ impl View {
             "faults": self.faults,
             "dead_journals": self.dead_journals,
             "full_journals": self.full_journals,
+            "cluster": self.cluster.as_ref().map(ClusterView::as_json),
             "cores": cores.collect::<Value>(),
             "groups": groups.collect::<Value>(),
             "groups_left_out": self.lag.left_out,
@@ -374,13 +392,13 @@ impl View {
 }
 
 /// Above the columns of `core_rows`.
-pub(super) const CORE_HEADING: [&str; 5] = ["core", "connections", "requests/s", "records/s", "appended/s"];
+const CORE_HEADING: [&str; 5] = ["core", "connections", "requests/s", "records/s", "appended/s"];
 /// Above the columns of `group_rows`.
-pub(super) const GROUP_HEADING: [&str; 3] = ["group", "state", "lag"];
+const GROUP_HEADING: [&str; 3] = ["group", "state", "lag"];
 
-fn with_heading(heading: &[&str], rows: Vec<Vec<String>>) -> String {
+fn with_heading(heading: &[&str], rows: Vec<Vec<String>>) -> Vec<Vec<String>> {
     let heading = heading.iter().map(|word| (*word).to_owned()).collect();
-    table(&[vec![heading], rows].concat())
+    [vec![heading], rows].concat()
 }
 
 fn shown(value: Option<f64>, show: impl FnOnce(f64) -> String) -> String {

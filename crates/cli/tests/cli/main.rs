@@ -11,3 +11,4 @@ mod reports;
 mod session;
 mod shell;
 mod support;
+mod top;

@@ -231,6 +231,7 @@ fn a_running_node_is_watched() {
     assert_eq!(figures["version"], env!("CARGO_PKG_VERSION"));
     assert_eq!(figures["groups"][0]["lag"], 6);
     assert_eq!(figures["groups_error"], Value::Null);
+    assert_eq!(figures["cluster"], Value::Null, "it is alone");
     assert_eq!(figures["cores"].as_array().map(Vec::len), Some(2));
     assert_eq!(figures["faults"], 0.0);
     assert!(figures["answers"]["count"].as_u64() > Some(0), "{figures}");

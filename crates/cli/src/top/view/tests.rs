@@ -2,8 +2,10 @@
 
 use std::time::{Duration, Instant};
 
+use super::super::cluster::tests::a_cluster;
 use super::super::exposition::Exposition;
-use super::super::observer::{GroupLag, Lag, Observation};
+use super::super::lag::{GroupLag, Lag};
+use super::super::observer::Observation;
 use super::*;
 
 /// A look `seconds` after `began` with these counters.
@@ -158,6 +160,23 @@ fn the_same_figures_are_told_as_text_and_as_json() {
     assert_eq!(json["latency"]["since_start"], false);
     assert_eq!(json["latency"]["produce"]["count"], 2_000);
     assert_eq!(json["latency"]["fetch"], Value::Null);
+    assert_eq!(json["cluster"], Value::Null);
+    assert!(!text.contains("cluster"), "{text}");
+}
+
+#[test]
+fn a_cluster_stands_between_the_node_and_its_cores() {
+    let mut view = a_view();
+    view.cluster = Some(a_cluster());
+    let text = view.as_text();
+    let (_, behind) = text.split_once("\nfaults ").expect("the node's last line");
+    let begins = |line: &str| line.split(' ').next().unwrap_or_default().to_owned();
+    let words: Vec<String> = behind.lines().skip(1).map(begins).collect();
+    let expected = [
+        "cluster", "led", "", "node", "2", "3", "", "core", "0", "1", "", "group", "billing", "7",
+    ];
+    assert_eq!(words, expected, "{text}");
+    assert_eq!(view.as_json()["cluster"]["nodes"][1]["away"], true);
 }
 
 #[test]
