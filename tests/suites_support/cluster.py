@@ -70,7 +70,7 @@ class Cluster:
             node.stop()
 
     def restart(self):
-        """A rolling restart: one node after the other, each in order."""
+        """A rolling restart: one node after the other, each in order. Afterwards no leader changes any more, nor a group's coordinator."""
         for node in self.nodes:
             node.restart()
         wait_until(lambda: not self._led_by_others(), 30, "each partition is led by its first replica again", lambda: str(self._led_by_others()))

@@ -85,7 +85,12 @@ func consume(leaving context.Context, addresses []string, topic, group, protocol
 	settings.Consumer.Group.Heartbeat.Interval = contract.Heartbeat
 	settings.Consumer.Group.Rebalance.GroupStrategies = []sarama.BalanceStrategy{strategies[protocol]()}
 	settings.Consumer.Return.Errors = true
-	consumer, err := sarama.NewConsumerGroup(addresses, group, settings)
+	client, err := sarama.NewClient(addresses, settings)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	consumer, err := sarama.NewConsumerGroupFromClient(group, client)
 	if err != nil {
 		return err
 	}
@@ -99,6 +104,10 @@ func consume(leaving context.Context, addresses []string, topic, group, protocol
 		if err := consumer.Consume(leaving, []string{topic}, member{}); err != nil {
 			fmt.Fprintln(os.Stderr, "joining:", err)
 			time.Sleep(200 * time.Millisecond)
+			// The client asks a coordinator that is away again and again, unless it is told to look for another one.
+			if err := client.RefreshCoordinator(group); err != nil {
+				fmt.Fprintln(os.Stderr, "looking for the coordinator:", err)
+			}
 		}
 	}
 	return consumer.Close()
