@@ -6,9 +6,10 @@
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use protocol::metadata::FeatureLevel;
 use protocol::peer::{
     Decoder, Encoded, HEADER_BYTES, Hello, KnownNode, Message, MessageError, Own, RangeAnswer, RangeWish,
-    Reason, Refused, ReplicaMessage, ShardPair, WIRE_VERSIONS, admit, facts_of,
+    Reason, Refused, Relay, ReplicaMessage, ShardPair, WIRE_VERSIONS, admit, facts_of,
 };
 use protocol::replica::lease::Believer;
 use protocol::replica::{Base, Landmark, NO_EPOCH, Prompt, Refusal, Standing, Sworn};
@@ -120,7 +121,11 @@ fn judge(message: &Message) {
         Message::Replica {
             message: ReplicaMessage::Prompt(Prompt::Append { batches, .. }),
             ..
-        } => judge_batches(batches),
+        }
+        | Message::Relay(Relay {
+            prompt: Prompt::Append { batches, .. },
+            ..
+        }) => judge_batches(batches),
         Message::RangeAnswer(answer) => judge_batches(&answer.batches),
         _ => {}
     }
@@ -135,7 +140,8 @@ fn judge_hello(hello: &Hello) {
         directory: DirectoryId([11; 16]),
         incarnation: 3,
         shards: 4,
-        feature_level: 1,
+        feature_level: FeatureLevel::NEWEST,
+        cluster_level: FeatureLevel::FIRST,
         image_offset: Offset(7),
     };
     let known = KnownNode {
@@ -144,7 +150,11 @@ fn judge_hello(hello: &Hello) {
     };
     match admit(&own, Some(&known), hello) {
         Ok(admitted) => {
-            assert_eq!((admitted.version, admitted.peer.cluster), (1, own.cluster));
+            let newest = WIRE_VERSIONS.newest_common(hello.versions);
+            assert_eq!(
+                (Some(admitted.version), admitted.peer.cluster),
+                (newest, own.cluster)
+            );
             assert_eq!(hello.directory, known.directory, "a node has one directory");
             assert_ne!(hello.directory, own.directory, "a node does not speak to itself");
             assert!(hello.incarnation >= known.incarnation);
@@ -191,7 +201,7 @@ fn hello() -> Hello {
         incarnation: 5,
         shards: 2,
         pair: ShardPair { from: 1, to: 3 },
-        feature_level: 1,
+        feature_level: FeatureLevel(1),
         image_offset: Offset(9),
     }
 }

@@ -191,7 +191,15 @@ fn upgrade(asked: &Asked) -> Result<()> {
     let address = asked.address();
     let before = cluster_at(&address)?["feature_level"].clone();
     change(&address, "POST", "/v1/cluster/upgrade", &Value::Null)?;
-    let now = cluster_at(&address)?["feature_level"].clone();
+    let cluster = cluster_at(&address)?;
+    let now = cluster["feature_level"].clone();
+    let older = behind(&cluster);
+    if !older.is_empty() {
+        bail!(
+            "the cluster keeps feature level {now}: node(s) {} run an older release; upgrade them first",
+            older.join(", ")
+        );
+    }
     let text = match before == now {
         true => format!("the cluster has feature level {now}, which is all that its nodes know in common"),
         false => format!("the cluster has feature level {now} now, and had {before}"),
@@ -384,6 +392,18 @@ fn shown(cluster: &Value) -> String {
         ));
     }
     lines.join("\n")
+}
+
+/// The nodes that know no more than the cluster's level, where others do.
+fn behind(cluster: &Value) -> Vec<String> {
+    let level = cluster["feature_level"].as_u64();
+    let nodes = cluster["nodes"].as_array().map_or(&[][..], Vec::as_slice);
+    let knows = |node: &&Value| node["knows_feature_level"].as_u64();
+    if nodes.iter().all(|node| knows(&node) <= level) {
+        return Vec::new();
+    }
+    let older = nodes.iter().filter(|node| knows(node) == level);
+    older.map(|node| node["node"].to_string()).collect()
 }
 
 /// The feature level, where nodes know another one than the cluster has.

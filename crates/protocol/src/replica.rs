@@ -319,6 +319,13 @@ impl Replica {
         }
     }
 
+    /// Sends a live follower again what it lacks: others were to pass that on to it, and may not have. It counts as before.
+    pub fn handle_unreached(&mut self, node: NodeId) {
+        if let Role::Leading(leading) = &mut self.role {
+            leading.handle_unreached(node, &self.log, &mut self.actions);
+        }
+    }
+
     /// Says whether an ack quorum listens to this leader, if those nodes do for which `listens` says so: then no later epoch can have been opened without
     /// its knowledge.
     #[must_use]

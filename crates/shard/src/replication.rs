@@ -309,7 +309,7 @@ impl Shard {
         // It may be gone.
         let _ = self.hear(id, word);
         for follower in behind {
-            let _ = self.hear(id, Word::Link(follower));
+            let _ = self.hear(id, Word::Unreached(follower));
         }
     }
 
@@ -474,6 +474,7 @@ impl Shard {
                 member.drop_held(peer);
             }
             Word::Look => replica.handle_look(now),
+            Word::Unreached(node) => replica.handle_unreached(node),
             Word::Message(from, Message::Sworn(sworn)) => replica.handle_sworn(now, from, &sworn),
             Word::Message(from, Message::Prompt(prompt, batches)) => {
                 tell_contradiction(id, from, &prompt);

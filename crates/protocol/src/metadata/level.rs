@@ -210,6 +210,12 @@ mod tests {
     }
 
     #[test]
+    fn a_release_takes_its_own_for_one_that_knows_all() {
+        let own = FeatureLevel::of_wire_version(crate::peer::WIRE_VERSIONS.highest);
+        assert_eq!(own, FeatureLevel::NEWEST);
+    }
+
+    #[test]
     fn a_new_cluster_has_the_newest_level() {
         let mut image = Metadata::new(crate::metadata::TopicConfig::new());
         for command in Metadata::founding(ClusterId([7; 16])) {

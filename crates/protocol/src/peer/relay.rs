@@ -6,7 +6,7 @@ use bytes::Bytes;
 use record::PartitionId;
 
 use super::message::possible;
-use super::replica::{read_flag, read_partition, read_prompt, write_partition, write_prompt};
+use super::replica::{read_partition, read_prompt, write_partition, write_prompt};
 use crate::encoding::{DecodeError, Reader, Writer};
 use crate::leader::NodeId;
 use crate::replica::Prompt;
@@ -21,8 +21,6 @@ pub struct Way {
     pub leader: NodeId,
     /// The nodes to which it goes behind the receiver, in order; at most [`ONWARD_MAX`].
     pub onward: Vec<NodeId>,
-    /// Only the last of them takes it; the others have what it says.
-    pub for_last: bool,
 }
 
 /// An append or a trim on its way along a chain.
@@ -39,13 +37,8 @@ pub struct Relay {
 impl Relay {
     /// Writes everything but the batches of an append, which follow.
     pub(super) fn write(&self, writer: &mut Writer) {
-        let Way {
-            leader,
-            onward,
-            for_last,
-        } = &self.way;
+        let Way { leader, onward } = &self.way;
         writer.i32(leader.0);
-        writer.u8((*for_last).into());
         writer.u8(u8::try_from(onward.len()).expect("a way is short"));
         onward.iter().for_each(|node| writer.i32(node.0));
         write_partition(writer, &self.partition);
@@ -54,7 +47,6 @@ impl Relay {
 
     pub(super) fn read(reader: &mut Reader<'_>, body: &Bytes) -> Result<Relay, DecodeError> {
         let leader = read_node(reader, "leader of a relay")?;
-        let for_last = read_flag(reader, "last of a way")?;
         let count = usize::from(reader.u8("nodes of a way")?);
         possible(count <= ONWARD_MAX, "nodes of a way")?;
         let onward = (0..count).map(|_| read_node(reader, "node of a way"));
@@ -66,11 +58,7 @@ impl Relay {
         let is_passed_on = matches!(prompt, Prompt::Append { .. } | Prompt::Trim { .. });
         possible(is_passed_on, "message of a relay")?;
         Ok(Relay {
-            way: Way {
-                leader,
-                onward,
-                for_last,
-            },
+            way: Way { leader, onward },
             partition,
             prompt,
         })

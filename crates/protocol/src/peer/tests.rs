@@ -110,7 +110,6 @@ fn relay(onward: &[i32], prompt: Prompt<Bytes>) -> Message {
         way: Way {
             leader: NodeId(1),
             onward: onward.iter().copied().map(NodeId).collect(),
-            for_last: onward.len() == 1,
         },
         partition: partition(),
         prompt,

@@ -60,6 +60,8 @@ struct Peer {
     is_reported: bool,
     /// It has said in this epoch, since its link was taken, that it listens to this leader.
     listens: bool,
+    /// The end of what it is being sent again, of one that is live.
+    resent_until: Option<Offset>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -278,11 +280,41 @@ impl Leading {
         log: &Log,
         actions: &mut VecDeque<Action>,
     ) {
-        if let Some(index) = self.index_of(to)
-            && self.peers[index].stage == Stage::CatchingUp
-        {
-            self.ship(index, next_offset, log, actions);
+        let Some(index) = self.index_of(to) else {
+            return;
+        };
+        match self.peers[index].stage {
+            Stage::CatchingUp => self.ship(index, next_offset, log, actions),
+            Stage::Live => self.resend(index, next_offset, log, actions),
+            Stage::Comparing => {}
         }
+    }
+
+    /// Sends a live replica again what it is not known to hold.
+    pub(super) fn handle_unreached(&mut self, node: NodeId, log: &Log, actions: &mut VecDeque<Action>) {
+        if let Some(index) = self.index_of(node)
+            && self.peers[index].stage == Stage::Live
+        {
+            self.peers[index].resent_until = Some(log.next_offset());
+            let held = self.peers[index].durable.unwrap_or(self.first_offset);
+            self.resend(index, held, log, actions);
+        }
+    }
+
+    fn resend(&mut self, index: usize, first: Offset, log: &Log, actions: &mut VecDeque<Action>) {
+        let peer = &mut self.peers[index];
+        let until = peer.resent_until.filter(|until| first < *until);
+        let Some(next_offset) = until.filter(|_| first >= log.log_start()) else {
+            peer.resent_until = None;
+            return;
+        };
+        actions.push_back(Action::Ship {
+            to: peer.node,
+            epoch: self.epoch,
+            first,
+            next_offset,
+            writer_before: log.writer_before(first),
+        });
     }
 
     /// Begins anew with a replica whose link was taken: what was on its way may be lost, and its disk may be another.
@@ -671,6 +703,7 @@ fn peers(assignment: &Assignment) -> Vec<Peer> {
         held_at_opening: false,
         is_reported: false,
         listens: false,
+        resent_until: None,
     };
     let members = &assignment.configuration.replicas;
     let joining = assignment.joining.iter().filter(|node| !members.contains(node));

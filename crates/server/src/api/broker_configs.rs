@@ -79,8 +79,14 @@ const fn given(
 
 /// The value of a config of Kafka's that nothing changes here.
 pub(super) fn given_value(name: &str) -> Option<&'static str> {
-    if DEFAULT_REPLICAS.iter().any(|given| given.name == name) {
-        return Some("what cluster.default_replicas says, or the number of nodes that others reach,");
+    let of_replicas = DEFAULT_REPLICAS.iter().position(|given| given.name == name);
+    if let Some(index) = of_replicas {
+        return Some(
+            [
+                "cluster.default_replicas, or the number of nodes that others reach,",
+                "3, or the number of nodes that others reach,",
+            ][index],
+        );
     }
     let found = GIVEN.iter().find(|given| given.name == name);
     found.map(|given| given.value)

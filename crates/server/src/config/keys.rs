@@ -104,7 +104,7 @@ pub(super) static KEYS: &[Key] = &[
     number(
         "cluster.default_replicas",
         |c| Slot::Number(&mut c.cluster.default_replicas),
-        (1, 1_000),
+        (1, super::REPLICAS_MAX as usize),
         "Replicas of each partition of a topic whose creator names no number, as far as there are so many nodes that others reach (peer.listen). Topics that are there keep theirs: ropewalk topic replicas.",
     ),
     word(

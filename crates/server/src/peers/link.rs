@@ -257,9 +257,6 @@ impl Reader<'_> {
                 shard.deliver(self.peer.node, letter);
                 // On its way before this node's own flush.
                 post_letters(self.core, shard);
-                if shard.deferred_bytes() > DEFERRED_BYTES_MAX {
-                    return Err(Ended::Crowded);
-                }
             }
             (Message::RangeWish(wish), Purpose::Shard(shard)) => {
                 let shard = self.core.shard(shard.into());

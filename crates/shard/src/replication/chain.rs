@@ -2,9 +2,9 @@
 //! before its own flush.
 //!
 //! Only the way differs. A follower takes what comes to it as if the leader had sent it, and answers the leader, which counts the same quorum; a message
-//! that comes late, twice or not at all is found as on any link. All entries for a follower go one way as long as the live followers before it are
-//! the same, so they come in order; where the way changes, a follower may have to be compared once. Nobody is told that something was lost between
-//! two followers: a leader looks who stands still (`look_at_chains`), and reaches that one itself for a while.
+//! that comes late, twice or not at all is found as on any link. Everything else (what a follower lacks, questions, tails) the leader sends itself.
+//! Nobody is told that something was lost between two followers: a leader looks who stands still (`look_at_chain`), sends that one again what it lacks,
+//! and reaches it itself for a while. A follower that is slow must never count for less by that.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -20,6 +20,8 @@ use crate::{Role, Shard};
 
 /// A follower that the chain did not reach is sent everything by its leader for so long.
 const REACHED_DIRECTLY: Duration = Duration::from_secs(10);
+/// While so many bytes of batches wait for room in the journal, what others pass on is dropped: its leader sends it again.
+const DEFERRED_BYTES_MAX: usize = 8 << 20;
 
 /// What leaders know of the ways to their followers.
 #[derive(Default)]
@@ -44,18 +46,10 @@ impl Chains {
 impl Shard {
     /// Says whether others may pass entries on to a node, and it to others.
     fn is_chained(&self, node: NodeId) -> bool {
-        let relays = self
-            .replication
-            .linked
-            .borrow()
-            .get(&node)
-            .is_some_and(|linked| linked.relays);
-        relays
-            && self
-                .replication
-                .chains
-                .borrow()
-                .is_reached(node, self.clock.monotonic())
+        let linked = self.replication.linked.borrow();
+        let relays = linked.get(&node).is_some_and(|linked| linked.relays);
+        let now = self.clock.monotonic();
+        relays && self.replication.chains.borrow().is_reached(node, now)
     }
 
     /// The live followers that entries of a leader go along, in order; and those that it has to reach itself.
@@ -72,141 +66,87 @@ impl Shard {
         let (chain, apart) = self.ways(member, route);
         for part in chain.chunks(1 + ONWARD_MAX) {
             let (first, onward) = part.split_first().expect("a part has one at least");
-            self.send_along(*first, onward.to_vec(), false, Letter::new(id, message.clone()));
+            let mut letter = Letter::new(id, message.clone());
+            if !onward.is_empty() {
+                letter.way = Some(Way {
+                    leader: self.settings.node,
+                    onward: onward.to_vec(),
+                });
+            }
+            self.send_letter(*first, letter);
         }
         for to in apart {
             self.send(to, id, message.clone());
         }
     }
 
-    /// Sends a follower what it lacks: over the live ones before it, as everything else that comes to it.
-    pub(super) fn send_to_lacking(&self, to: NodeId, letter: Letter) {
-        match self.way_to(letter.partition, to).split_first() {
-            None => self.send_letter(to, letter),
-            Some((first, between)) => {
-                let onward = between.iter().copied().chain([to]).collect();
-                self.send_along(*first, onward, true, letter);
-            }
-        }
-    }
-
-    /// The nodes over which a follower gets what it lacks.
-    fn way_to(&self, id: PartitionId, to: NodeId) -> Vec<NodeId> {
-        let partitions = self.partitions.borrow();
-        let found = partitions
-            .get(&id)
-            .map(|partition| (&partition.role, partition.topic.route));
-        let Some((Role::Member(member), Route::Chain)) = found.filter(|_| self.is_chained(to)) else {
-            return Vec::new();
-        };
-        let (chain, _) = self.ways(member, Route::Chain);
-        let order = member.replica.followers().map(|follower| follower.node);
-        let before = order
-            .take_while(|node| *node != to)
-            .filter(|node| chain.contains(node));
-        let before: Vec<NodeId> = before.collect();
-        // A chain that is longer begins again in its middle.
-        before[before.len() - before.len() % (1 + ONWARD_MAX)..].to_vec()
-    }
-
-    fn send_along(&self, first: NodeId, onward: Vec<NodeId>, for_last: bool, mut letter: Letter) {
-        if !onward.is_empty() {
-            let leader = self.settings.node;
-            letter.way = Some(Way {
-                leader,
-                onward,
-                for_last,
-            });
-        }
-        self.send_letter(first, letter);
-    }
-
-    /// Passes a letter on to the next node on its way. Returns the letter, and whose it is, if it is for this node, too.
+    /// Passes a letter on to the next node on its way. Returns the letter, and whose it is; `None` if it cannot be taken here.
     pub(super) fn pass_on(&self, from: NodeId, mut letter: Letter) -> Option<(NodeId, Letter)> {
-        let Some(Way {
-            leader,
-            mut onward,
-            for_last,
-        }) = letter.way.take()
-        else {
+        let Some(Way { leader, mut onward }) = letter.way.take() else {
             return Some((from, letter));
         };
-        let is_for_this = !for_last || onward.is_empty();
         if !onward.is_empty() {
             let next = onward.remove(0);
             let passed = letter.clone();
-            let way = Way {
-                leader,
-                onward,
-                for_last,
-            };
-            self.send_letter(
-                next,
-                Letter {
-                    way: Some(way),
-                    ..passed
-                },
-            );
+            let way = Some(Way { leader, onward });
+            self.send_letter(next, Letter { way, ..passed });
         }
-        (is_for_this && leader != self.settings.node).then_some((leader, letter))
+        let has_room = self.deferred_bytes() <= DEFERRED_BYTES_MAX;
+        (has_room && leader != self.settings.node).then_some((leader, letter))
     }
 
-    /// The followers behind a node in the chain of a leader here that lack something: it may be lost with that node.
-    pub(super) fn behind_in_chain(&self, id: PartitionId, lost: NodeId) -> Vec<NodeId> {
+    /// The live followers of a leader here that entries come to over others, those behind `lost` if one is given.
+    fn chained_behind(&self, id: PartitionId, lost: Option<NodeId>) -> Vec<NodeId> {
         let partitions = self.partitions.borrow();
-        let Some(partition) = partitions.get(&id) else {
+        let found = partitions.get(&id);
+        let found = found.map(|partition| (&partition.role, partition.topic.route));
+        let Some((Role::Member(member), Route::Chain)) = found else {
             return Vec::new();
         };
-        match (&partition.role, partition.topic.route) {
-            (Role::Member(member), Route::Chain) => {
-                let behind = member
-                    .replica
-                    .followers()
-                    .skip_while(|follower| follower.node != lost)
-                    .skip(1);
-                let lacking = behind.filter(|follower| follower.is_live && follower.lacks > 0);
-                lacking.map(|follower| follower.node).collect()
-            }
-            _ => Vec::new(),
-        }
+        // The link of the one that is lost may be gone already.
+        let is_chained = |node: &NodeId| lost == Some(*node) || self.is_chained(*node);
+        let chain = member.replica.live_followers().filter(is_chained);
+        let behind = chain.skip_while(|node| lost.is_some_and(|lost| lost != *node));
+        behind.skip(1).collect()
     }
 
-    /// Looks at the followers of a partition's leader here: has one that has lacked the same since the last look compared, and reaches it directly.
+    /// The followers to which a node passed on what they may lack now.
+    pub(super) fn behind_in_chain(&self, id: PartitionId, lost: NodeId) -> Vec<NodeId> {
+        self.chained_behind(id, Some(lost))
+    }
+
+    /// Looks at the followers of a partition's leader here that others pass entries on to: has one that has lacked the same since the last look sent it
+    /// again, and reaches it directly.
     pub(super) fn look_at_chain(
         &self,
         id: PartitionId,
         stands: &mut BTreeMap<(PartitionId, NodeId), Offset>,
     ) {
-        let still: Vec<NodeId> = {
-            let partitions = self.partitions.borrow();
-            let Some(partition) = partitions.get(&id) else {
-                return;
+        for node in self.chained_behind(id, None) {
+            let Some(held) = self.held_by_lacking(id, node) else {
+                continue;
             };
-            let (Role::Member(member), Route::Chain) = (&partition.role, partition.topic.route) else {
-                return;
-            };
-            let end = member.replica.next_offset();
-            let lacking = member
-                .replica
-                .followers()
-                .filter(|follower| follower.is_live && follower.lacks > 0);
-            let chains = self.replication.chains.borrow();
-            let mut still = Vec::new();
-            for follower in lacking {
-                let held = Offset(end.0 - i64::try_from(follower.lacks).unwrap_or(0));
-                stands.insert((id, follower.node), held);
-                if chains.stood.get(&(id, follower.node)) == Some(&held) {
-                    still.push(follower.node);
-                }
+            stands.insert((id, node), held);
+            let stood = self.replication.chains.borrow().stood.get(&(id, node)).copied();
+            if stood == Some(held) {
+                let until = self.clock.monotonic() + REACHED_DIRECTLY;
+                self.replication.chains.borrow_mut().unreached.insert(node, until);
+                tracing::debug!(partition = %id, node = node.0, "a follower does not come forward by its chain: its leader sends it everything for a while");
+                let _ = self.hear(id, Word::Unreached(node));
             }
-            still
-        };
-        for node in still {
-            let until = self.clock.monotonic() + REACHED_DIRECTLY;
-            self.replication.chains.borrow_mut().unreached.insert(node, until);
-            tracing::info!(partition = %id, node = node.0, "a follower does not come forward by its chain: its leader sends it everything for a while");
-            let _ = self.hear(id, Word::Link(node));
         }
+    }
+
+    /// The end of what a live follower is known to hold, if it lacks something.
+    fn held_by_lacking(&self, id: PartitionId, node: NodeId) -> Option<Offset> {
+        let partitions = self.partitions.borrow();
+        let Role::Member(member) = &partitions.get(&id)?.role else {
+            return None;
+        };
+        let mut followers = member.replica.followers();
+        let follower = followers.find(|follower| follower.node == node && follower.lacks > 0)?;
+        let lacks = i64::try_from(follower.lacks).ok()?;
+        Some(Offset(member.replica.next_offset().0 - lacks))
     }
 
     pub(super) fn note_stands(&self, stands: BTreeMap<(PartitionId, NodeId), Offset>) {

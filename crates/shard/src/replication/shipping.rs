@@ -87,7 +87,7 @@ impl Shard {
             };
             let mut letter = Letter::new(id, Message::Prompt(prompt, bytes));
             letter.room = Some(Arc::new(room));
-            self.send_to_lacking(shipment.to, letter);
+            self.send_letter(shipment.to, letter);
         }
         self.shipped(id, shipment, end);
         Ok(())

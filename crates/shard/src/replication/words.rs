@@ -82,6 +82,8 @@ pub(super) enum Word {
     Link(NodeId),
     LinkLost(NodeId),
     Look,
+    /// What was passed on to a follower may not have reached it.
+    Unreached(NodeId),
     Message(NodeId, Message),
 }
 

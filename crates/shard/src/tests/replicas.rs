@@ -18,7 +18,7 @@ use protocol::History;
 use protocol::metadata::FeatureLevel;
 use protocol::peer::{self, Decoder, Encoded, Own, Relay, ReplicaMessage, ShardPair, WIRE_VERSIONS};
 use protocol::replica::lease::GRANT;
-use protocol::replica::{Assignment, Configuration, NO_EPOCH};
+use protocol::replica::{Assignment, Configuration, NO_EPOCH, Prompt, Refusal};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::yield_now;
 use tokio::time::{Instant, advance};
@@ -184,7 +184,7 @@ struct Reached {
     crowded: bool,
     /// A replica whose disk was lost became certain again.
     healed: bool,
-    /// A follower passed on what another one lacked.
+    /// A follower passed something on.
     relayed: bool,
 }
 
@@ -257,12 +257,8 @@ impl Cluster {
         let outcome = self.runtime.block_on(process.tasks.run_until(turns));
         let shard = process.shard.clone();
         for (to, letter) in shard.take_letters() {
-            let for_last = letter.way.as_ref().is_some_and(|way| way.for_last);
-            self.reached.relayed |= for_last
-                && letter
-                    .way
-                    .as_ref()
-                    .is_some_and(|way| way.leader != node_id(index));
+            let leader = letter.way.as_ref().map(|way| way.leader);
+            self.reached.relayed |= leader.is_some_and(|leader| leader != node_id(index));
             if let Some(link) = self.links.get_mut(&(index, index_of(to))) {
                 link.messages.push_back(encoded(letter));
             }
@@ -881,6 +877,60 @@ fn what_is_lost_between_two_followers_comes_from_the_leader() {
     cluster.settle();
     assert_eq!(cluster.log_of(2, 0), cluster.log_of(0, 0));
     assert_eq!(cluster.log_of(2, 0).map(|(_, values)| values.len()), Ok(1));
+}
+
+/// Its disk is slow, or the one before it does not pass things on: nobody can tell, and it is waited for as without a chain.
+#[test]
+fn a_follower_that_stands_still_in_a_chain_counts_as_before() {
+    let mut cluster = chain();
+    let live = |cluster: &Cluster| {
+        let process = cluster.nodes[0].process.as_ref().expect("nobody crashes");
+        let partitions = process.shard.partitions.borrow();
+        let Role::Member(member) = &partitions[&partition(0)].role else {
+            panic!("no partition is lone")
+        };
+        member.replica.live_followers().count()
+    };
+    cluster.append(0, 0);
+    for _ in 0..300 {
+        // The last one flushes nothing.
+        [0, 1]
+            .into_iter()
+            .for_each(|index| while cluster.run_job(index) {});
+        for (from, to) in [(0, 1), (1, 0), (0, 2), (1, 2), (2, 0)] {
+            while cluster.deliver(from, to) {}
+        }
+        cluster.pass_time(10);
+        assert_eq!(live(&cluster), 2);
+    }
+    cluster.settle();
+    assert_eq!(cluster.check(), Ok(()));
+}
+
+/// It is about an epoch that the metadata has not told of here yet.
+#[test]
+fn a_fence_ends_a_leader_that_does_not_know_its_own_next_epoch() {
+    let mut cluster = Cluster::new(1);
+    cluster.settle();
+    let epoch = cluster.latest[0].epoch;
+    let leads = |cluster: &Cluster| {
+        let process = cluster.nodes[0].process.as_ref().expect("nobody crashes");
+        process.shard.partitions.borrow()[&partition(0)]
+            .role
+            .open_leader()
+            .is_ok()
+    };
+    assert!(leads(&cluster));
+    let refusal = Refusal::Fenced {
+        floor: Epoch(epoch.0 + 2),
+    };
+    let epoch = Epoch(epoch.0 + 1);
+    let prompt = Prompt::Refused { epoch, refusal };
+    cluster.on(0, |shard| {
+        let letter = Letter::new(partition(0), Message::Prompt(prompt, Vec::new()));
+        shard.deliver(node_id(1), letter);
+    });
+    assert!(!leads(&cluster));
 }
 
 #[test]

@@ -64,21 +64,18 @@ pub(super) fn any_admitted_message() -> impl Strategy<Value = Message> {
         prop::collection::btree_set(node(), 0..=ONWARD_MAX),
         any::<bool>(),
     );
-    let way = way.prop_map(|(leader, onward, for_last)| Way {
-        leader,
-        onward: onward.into_iter().filter(|node| *node != leader).collect(),
-        for_last,
+    let way = way.prop_map(|(leader, onward, is_relayed)| {
+        let onward = onward.into_iter().filter(|node| *node != leader).collect();
+        (Way { leader, onward }, is_relayed)
     });
     let message = (any::<[u8; 16]>(), 0..=i32::MAX, message, way);
-    message.prop_map(|(topic, index, message, way)| {
+    message.prop_map(|(topic, index, message, (way, is_relayed))| {
         let partition = PartitionId {
             topic: TopicId(topic),
             index,
         };
         match message {
-            ReplicaMessage::Prompt(prompt @ (Prompt::Append { .. } | Prompt::Trim { .. }))
-                if way.for_last =>
-            {
+            ReplicaMessage::Prompt(prompt @ (Prompt::Append { .. } | Prompt::Trim { .. })) if is_relayed => {
                 Message::Relay(Relay {
                     way,
                     partition,
