@@ -23,9 +23,10 @@ def binary():
 
 
 def _build(folder, built):
-    archive = subprocess.run(["git", "-C", TOP, "archive", COMMIT], capture_output=True)
-    if archive.returncode != 0:
-        skip(f"the history has no commit {COMMIT[:12]}: {archive.stderr.decode().strip()[-200:]}")
+    known = subprocess.run(["git", "-C", TOP, "cat-file", "-e", f"{COMMIT}^{{commit}}"], capture_output=True, text=True)
+    if known.returncode != 0:
+        skip(f"the history has no commit {COMMIT[:12]}: {known.stderr.strip()[-200:]}")
+    archive = subprocess.run(["git", "-C", TOP, "archive", COMMIT], capture_output=True, check=True)
     shutil.rmtree(folder, ignore_errors=True)
     source, target = folder / "source", folder / "target"
     source.mkdir(parents=True)

@@ -152,6 +152,8 @@ bugs! {
 
     /// A promise does not tell how long earlier leaders may believe in themselves.
     BelieversForgotten,
+    /// An answer that waited for its flush goes to a leader that was left meanwhile.
+    SwornToALeftLeader,
     /// A leader tells its tail as the latest without a lease.
     LeaseIgnored,
 

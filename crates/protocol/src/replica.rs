@@ -575,7 +575,8 @@ impl Replica {
 
     /// The earliest epoch that is listened to. The metadata's word binds like a promise: a disk that lost a promise is told of
     /// no earlier epoch again.
-    fn floor(&self) -> Epoch {
+    #[must_use]
+    pub fn floor(&self) -> Epoch {
         match planted(Bug::AssignmentIsNoFloor) {
             true => self.log.promised(),
             false => self.log.promised().max(self.assigned()),

@@ -29,7 +29,7 @@ use protocol::leader::NodeId;
 use protocol::metadata::TopicSettings;
 use protocol::replica::lease::Leases;
 use protocol::replica::room::UncommittedRoom;
-use protocol::replica::{Assignment, Prompt, Replica, Stored, Sworn};
+use protocol::replica::{Assignment, Prompt, Refusal, Replica, Stored, Sworn};
 use protocol::{Found, History, Vows};
 use record::PartitionId;
 use storage::{Read, RecoveredPartition, Reserve};
@@ -57,7 +57,7 @@ const UNCOMMITTED_BYTES_MAX: u64 = 8 << 20;
 /// The most entries without a batch that a word leads to: a promise, a cut or an accept, a trim.
 const BARE_ENTRIES_MAX: usize = 3;
 
-/// What is known of a node that letters reach.
+/// A node that letters reach.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Linked {
     /// Its start that has the link.
@@ -303,7 +303,7 @@ impl Shard {
         }
     }
 
-    /// Tells a replica of a node's link. What that node was to pass on may be lost, too.
+    /// Tells a replica of a node's link. The entries that this node was to pass on may be lost, too.
     fn hear_of_link(&self, id: PartitionId, peer: NodeId, word: Word) {
         let behind = self.behind_in_chain(id, peer);
         // It may be gone.
@@ -597,10 +597,27 @@ impl Shard {
             match to == self.settings.node {
                 // It may be gone.
                 true => drop(self.hear(partition, Word::Message(to, message))),
-                false => self.send(to, partition, message),
+                false => self.send(to, partition, self.unless_over(partition, message)),
             }
         }
         self.replication.is_releasing.set(false);
+    }
+
+    /// A message, or the word that its epoch is over. The leader may have been left while the message waited for its flush and no link was there to say so
+    /// on: it would take a late answer for one that listens still.
+    fn unless_over(&self, id: PartitionId, message: Message) -> Message {
+        let partitions = self.partitions.borrow();
+        let Some(Role::Member(member)) = partitions.get(&id).map(|partition| &partition.role) else {
+            return message;
+        };
+        let (epoch, floor) = (message.epoch(), member.replica.floor());
+        match epoch < floor && !planted(Bug::SwornToALeftLeader) {
+            true => {
+                let refusal = Refusal::Fenced { floor };
+                Message::Prompt(Prompt::Refused { epoch, refusal }, Vec::new())
+            }
+            false => message,
+        }
     }
 
     /// After a flush: sends what is true now, and has a checkpoint written that something waits for.

@@ -206,7 +206,7 @@ const FORMAT: &str = "metadata command";
 /// changes of replicas, and nodes that are drained or removed, since 5 the racks of nodes, since 6 epochs that are opened uncleanly, and since 7
 /// feature levels.
 const VERSION: u8 = 7;
-/// What needs no later one is written in this: programs that know no feature levels read it.
+/// All other commands are written in this: programs that know no feature levels read it.
 const VERSION_BEFORE_LEVELS: u8 = 5;
 const VERSION_OF_UNCLEAN_OPENINGS: u8 = 6;
 /// 16 is a part of an image.

@@ -1,4 +1,4 @@
-//! What the nodes of a cluster may write, so that each of them can read it.
+//! Feature levels: the forms that the nodes of a cluster may write, so that each of them can read all.
 //!
 //! A program knows every level up to its newest. The cluster's stands in the image: an operator raises it when all nodes run programs that know
 //! the next one. Until then each node can be started with the program before, and afterwards such a program is refused. It never falls.

@@ -23,7 +23,7 @@ const REACHED_DIRECTLY: Duration = Duration::from_secs(10);
 /// While so many bytes of batches wait for room in the journal, what others pass on is dropped: its leader sends it again.
 const DEFERRED_BYTES_MAX: usize = 8 << 20;
 
-/// What leaders know of the ways to their followers.
+/// The ways to followers, as far as leaders know of them.
 #[derive(Default)]
 pub(super) struct Chains {
     /// The nodes that others did not pass entries on to, and until when they are sent them directly.

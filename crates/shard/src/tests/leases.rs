@@ -76,6 +76,56 @@ async fn believers_after(lost: Option<bool>) -> Vec<Believer> {
     }
 }
 
+/// The epochs of what is said to the leader before, which was left without a link while a promise to it waited for its flush: first those that are sworn,
+/// then those that are refused.
+async fn said_to_a_left_leader() -> (Vec<Epoch>, Vec<Epoch>) {
+    let shard = unflushed_shard(&SimulatedDisk::new());
+    shard.start_examining();
+    shard.share(FLUSHED).expect("it is here");
+    shard.assign(FLUSHED, led_by(BEFORE, 1)).expect("it is shared");
+    shard.handle_link(BEFORE, LINKED).await;
+    let seal = Prompt::Seal { epoch: Epoch(1) };
+    shard.deliver(BEFORE, Letter::new(FLUSHED, Message::Prompt(seal, Vec::new())));
+    shard.handle_link_lost(BEFORE, false).await;
+    shard.assign(FLUSHED, led_by(LATER, 2)).expect("it is shared");
+    shard.handle_link(BEFORE, LINKED).await;
+    assert!(shard.take_letters().is_empty(), "nothing is flushed yet");
+    shard.start_flushing();
+    let (mut sworn, mut refused) = (Vec::new(), Vec::new());
+    while sworn.is_empty() && refused.is_empty() {
+        sleep(Duration::from_millis(1)).await;
+        for (to, letter) in shard.take_letters() {
+            assert_eq!(to, BEFORE);
+            match letter.message {
+                Message::Sworn(message) => sworn.push(message.epoch()),
+                Message::Prompt(Prompt::Refused { epoch, refusal }, _) => {
+                    assert_eq!(refusal, Refusal::Fenced { floor: Epoch(2) });
+                    refused.push(epoch);
+                }
+                Message::Prompt(prompt, _) => panic!("{prompt:?} is no answer"),
+            }
+        }
+    }
+    (sworn, refused)
+}
+
+#[test]
+fn what_was_sworn_to_a_leader_that_was_left_meanwhile_is_refused() {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("the system has room");
+    let said = || {
+        runtime.block_on(async {
+            let tasks = LocalSet::new();
+            let said = tasks.run_until(said_to_a_left_leader());
+            timeout(PATIENCE, said).await.expect("it is said")
+        })
+    };
+    assert_eq!(said(), (vec![], vec![Epoch(1)]));
+    assert_eq!(with(Bug::SwornToALeftLeader, said), (vec![Epoch(1)], vec![]));
+}
+
 #[tokio::test]
 async fn a_promise_tells_how_long_the_leader_before_may_believe() {
     let test = async {
