@@ -207,6 +207,10 @@ bugs! {
     CaughtUpWithoutAccept,
     /// A follower that has accepted the epoch is not taken beyond its end when the leader's log begins above it.
     LeftBehindByTrim,
+    /// Of a batch that is given up in part only that part counts as committed.
+    TrimCommitsHalf,
+    /// A log is taken to begin where it was trimmed to, though that is inside a batch.
+    BeginsInsideBatch,
     /// A partition may take all the room that its shard has for batches that are not committed.
     OnePartitionTakesAll,
     /// An opening leader goes on with a promise whose disk may be gone.

@@ -226,6 +226,13 @@ impl Epochs {
         self.assert_rising();
     }
 
+    /// Has the oldest epoch begin at `first`: the batch that [`Epochs::trim`] let it begin in begins there.
+    pub fn begin_at(&mut self, first: Offset) {
+        if let Some(oldest) = self.entries.first_mut() {
+            oldest.first_offset = oldest.first_offset.min(first);
+        }
+    }
+
     /// Forgets the epochs that begin at `next_offset` or above it: that end of the log is gone.
     pub fn cut_to(&mut self, next_offset: Offset) {
         self.entries.retain(|opened| opened.first_offset < next_offset);

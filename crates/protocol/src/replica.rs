@@ -38,7 +38,7 @@ use crate::leader::{
     Append, AppendError, Appended, Checked, Durability, Leader, NodeId, Numbered, TrimError,
 };
 use crate::producers::{Admission, ProducerLimits};
-use following::Following;
+use following::{Following, Sought};
 use leading::Leading;
 use log::Log;
 use opening::Opening;
@@ -55,6 +55,8 @@ pub struct Replica {
     /// The leader that is listened to, and its epoch, as far as is known since the start.
     listens_to: Option<(NodeId, Epoch)>,
     role: Role,
+    /// What a leader has asked that waits for [`Replica::handle_first`].
+    sought: Option<Sought>,
     actions: VecDeque<Action>,
 }
 
@@ -104,6 +106,7 @@ impl Replica {
             is_certain: false,
             listens_to: None,
             role: Role::Following,
+            sought: None,
             actions: VecDeque::new(),
         })
     }
@@ -342,6 +345,20 @@ impl Replica {
         match &self.role {
             Role::Leading(leading) => leading.check_insync(wanted),
             _ => Err(AppendError::Sealed { epoch: self.floor() }),
+        }
+    }
+
+    /// Takes the answer to an [`Action::FindFirst`]: the batch at `log_start` begins at `first`. What waits for that goes on, or asks anew where
+    /// the log begins elsewhere meanwhile.
+    pub fn handle_first(&mut self, now: Duration, log_start: Offset, first: Offset) {
+        if log_start == self.log.log_start() {
+            self.log.note_first(first);
+        }
+        if let Role::Leading(leading) = &mut self.role {
+            leading.handle_first(&self.log, &mut self.actions);
+        }
+        if let Some(Sought { leader, epoch, at }) = self.sought.take() {
+            self.handle_prompt(now, leader, &Prompt::Locate { epoch, at });
         }
     }
 
@@ -629,6 +646,7 @@ impl Replica {
             leader: from,
             epoch,
             is_certain: self.is_certain,
+            sought: &mut self.sought,
         };
         following.handle(now, request);
     }

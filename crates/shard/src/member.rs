@@ -59,6 +59,8 @@ pub(super) enum Step {
     Swear(NodeId, Sworn),
     /// Read batches and send them.
     Ship(Shipment),
+    /// Find where the batch at the log's start begins.
+    FindFirst(Offset),
     /// Do as the leader says.
     Lead(LeaderAction),
     /// Show readers more.
@@ -168,6 +170,7 @@ impl Member {
                     next_offset,
                     writer_before,
                 }),
+                Action::FindFirst { log_start } => Step::FindFirst(log_start),
                 Action::Leader(action) => Step::Lead(action),
                 Action::Committed { .. } => Step::Show,
                 Action::Leave { leader, epoch, floor } => Step::Leave { leader, epoch, floor },

@@ -161,7 +161,7 @@ impl Shard {
         self.borrow(damage, from, until, usize::MAX).await
     }
 
-    fn log_start_of(&self, id: PartitionId) -> Option<Offset> {
+    pub(super) fn log_start_of(&self, id: PartitionId) -> Option<Offset> {
         let partitions = self.partitions.borrow();
         partitions.get(&id).map(|partition| partition.role.log_start())
     }

@@ -31,7 +31,7 @@ use protocol::replica::lease::Leases;
 use protocol::replica::room::UncommittedRoom;
 use protocol::replica::{Assignment, Prompt, Refusal, Replica, Stored, Sworn};
 use protocol::{Found, History, Vows};
-use record::PartitionId;
+use record::{Offset, PartitionId};
 use storage::{Read, RecoveredPartition, Reserve};
 use tokio::sync::{Notify, Semaphore};
 use tokio::time::sleep;
@@ -101,6 +101,8 @@ pub(super) struct Replication {
     moved: RefCell<BTreeSet<PartitionId>>,
     tails: Notify,
     shipments: RefCell<VecDeque<(u64, PartitionId, Shipment)>>,
+    /// Starts of logs of which replicas want to know where their batches begin. Each when so many frames are durable.
+    finds: RefCell<VecDeque<(u64, PartitionId, Offset)>>,
     ships: Notify,
     /// Some replica's base is in no checkpoint.
     base_is_unsaved: Cell<bool>,
@@ -135,6 +137,7 @@ impl Replication {
             moved: RefCell::default(),
             tails: Notify::new(),
             shipments: RefCell::default(),
+            finds: RefCell::default(),
             ships: Notify::new(),
             base_is_unsaved: Cell::new(false),
             is_releasing: Cell::new(false),
@@ -474,6 +477,7 @@ impl Shard {
                 member.drop_held(peer);
             }
             Word::Look => replica.handle_look(now),
+            Word::First { log_start, first } => replica.handle_first(now, log_start, first),
             Word::Unreached(node) => replica.handle_unreached(node),
             Word::Message(from, Message::Sworn(sworn)) => replica.handle_sworn(now, from, &sworn),
             Word::Message(from, Message::Prompt(prompt, batches)) => {

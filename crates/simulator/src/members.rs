@@ -68,6 +68,8 @@ struct Shared {
     fates: Rc<RefCell<BTreeMap<String, Fate>>>,
     /// Topic, partition and offset of what was acknowledged, with its value.
     records: Shown<(String, i32, i64), String>,
+    /// The greatest offset below which records were to be given up.
+    trims: Shown<(String, i32), i64>,
     /// The end of what was acknowledged of each partition.
     ends_written: Shown<(String, i32), i64>,
     /// The partitions that were written to last.
@@ -164,6 +166,7 @@ pub(crate) async fn simulate(seed: u64, options: Options) -> Report {
         nodes: Rc::new(nodes.collect()),
         fates: Rc::default(),
         records: Rc::default(),
+        trims: Rc::default(),
         ends_written: Rc::default(),
         written_last: Rc::default(),
         tails: Rc::default(),

@@ -376,6 +376,11 @@ pub enum Action {
         /// The epoch that wrote the record before `first`.
         writer_before: Epoch,
     },
+    /// Find where the batch that has the record at `log_start`, or the first one behind it, begins, and call [`super::Replica::handle_first`].
+    FindFirst {
+        /// The log's start.
+        log_start: Offset,
+    },
     /// Do what the leader asks for. Its tail goes to live followers with the next frame, as [`Prompt::Commit`].
     Leader(leader::Action),
     /// Readers may have everything below `tail` from this follower.

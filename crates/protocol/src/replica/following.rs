@@ -22,6 +22,16 @@ pub(super) struct Following<'a> {
     /// The leader's epoch. No later one was promised.
     pub(super) epoch: Epoch,
     pub(super) is_certain: bool,
+    /// The question of a leader that waits for the beginning of the first batch.
+    pub(super) sought: &'a mut Option<Sought>,
+}
+
+/// A leader's question for a landmark at an offset.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Sought {
+    pub(super) leader: NodeId,
+    pub(super) epoch: Epoch,
+    pub(super) at: Offset,
 }
 
 impl Following<'_> {
@@ -84,6 +94,12 @@ impl Following<'_> {
     fn locate(&mut self, now: Duration, at: Offset) -> Result<(), Refusal> {
         self.fence();
         let log = &*self.log;
+        if at < log.log_start() && log.must_find_first() {
+            let (leader, epoch, log_start) = (self.leader, self.epoch, log.log_start());
+            *self.sought = Some(Sought { leader, epoch, at });
+            self.actions.push_back(Action::FindFirst { log_start });
+            return Ok(());
+        }
         let history = log.history().expect("a follower has its history");
         let landmark = log.landmark(at, || (log.tail(), history.snapshot(now, log.tail())));
         self.swear(Sworn::Located {
@@ -94,7 +110,7 @@ impl Following<'_> {
 
     fn copy(&mut self, first: Offset) -> Result<(), Refusal> {
         self.fence();
-        if first < self.log.log_start() || first >= self.log.next_offset() {
+        if first < self.log.first() || first >= self.log.next_offset() {
             return Err(self.apart());
         }
         self.actions.push_back(Action::Ship {
@@ -148,7 +164,7 @@ impl Following<'_> {
 
     fn take(&mut self, writer_before: Epoch, batch: &BatchFacts) -> Result<(), Refusal> {
         let continues = self.log.continues_at(batch.first_offset, writer_before)
-            || (planted(Bug::WriterBeforeIgnored) && batch.first_offset >= self.log.log_start());
+            || (planted(Bug::WriterBeforeIgnored) && batch.first_offset >= self.log.first());
         let at_end = batch.first_offset == self.log.next_offset();
         if !at_end || !continues || batch.epoch < self.log.last_writer() {
             return Err(self.apart());

@@ -62,6 +62,8 @@ struct Peer {
     listens: bool,
     /// The end of what it is being sent again, of one that is live.
     resent_until: Option<Offset>,
+    /// Where it is to be compared with as soon as it is known where the first batch begins.
+    sought: Option<Offset>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -257,6 +259,15 @@ impl Leading {
         true
     }
 
+    /// Goes on with those that wait for the beginning of the first batch.
+    pub(super) fn handle_first(&mut self, log: &Log, actions: &mut VecDeque<Action>) {
+        for index in 0..self.peers.len() {
+            if let Some(at) = self.peers[index].sought {
+                self.compare(index, at, log, actions);
+            }
+        }
+    }
+
     pub(super) fn handle_differs(
         &mut self,
         now: Duration,
@@ -304,7 +315,7 @@ impl Leading {
     fn resend(&mut self, index: usize, first: Offset, log: &Log, actions: &mut VecDeque<Action>) {
         let peer = &mut self.peers[index];
         let until = peer.resent_until.filter(|until| first < *until);
-        let Some(next_offset) = until.filter(|_| first >= log.log_start()) else {
+        let Some(next_offset) = until.filter(|_| first >= log.first()) else {
             peer.resent_until = None;
             return;
         };
@@ -564,6 +575,7 @@ impl Leading {
     fn forget(&mut self, index: usize) {
         let peer = &mut self.peers[index];
         peer.stage = Stage::Comparing;
+        peer.sought = None;
         peer.is_in_sync = false;
         peer.lacks = None;
         peer.is_reported = false;
@@ -589,6 +601,12 @@ impl Leading {
         self.peers[index].stage = Stage::Comparing;
         self.peers[index].is_in_sync = false;
         self.adjust_quorum();
+        let is_sought = at < log.log_start() && log.must_find_first();
+        self.peers[index].sought = is_sought.then_some(at);
+        if is_sought {
+            let log_start = log.log_start();
+            return actions.push_back(Action::FindFirst { log_start });
+        }
         let peer = &self.peers[index];
         // `snapshot_history` needs no time but for the producers' silence, which a new replica counts anew.
         let landmark = log.landmark(at, || self.leader.snapshot_history(Duration::ZERO));
@@ -604,7 +622,7 @@ impl Leading {
     /// Sends a replica what it lacks from `first` on, or has it join the live ones.
     fn ship(&mut self, index: usize, first: Offset, log: &Log, actions: &mut VecDeque<Action>) {
         let (to, next_offset) = (self.peers[index].node, log.next_offset());
-        if first < log.log_start() {
+        if first < log.first() {
             return self.compare(index, first, log, actions);
         }
         if first < next_offset {
@@ -704,6 +722,7 @@ fn peers(assignment: &Assignment) -> Vec<Peer> {
         is_reported: false,
         listens: false,
         resent_until: None,
+        sought: None,
     };
     let members = &assignment.configuration.replicas;
     let joining = assignment.joining.iter().filter(|node| !members.contains(node));

@@ -126,6 +126,8 @@ pub(super) struct Log {
     /// The writers of all batches, committed or not.
     writers: Epochs,
     log_start: Offset,
+    /// Where the first batch begins: below `log_start`, if that is inside it. `None` until the driver has looked.
+    first: Option<Offset>,
     tail: Offset,
     next_offset: Offset,
     /// The history of the batches below the tail; of producers below `covered`, where that is further. A leader has it while
@@ -166,6 +168,7 @@ impl Log {
             accepted: stored.accepted,
             writers,
             log_start: stored.log_start,
+            first: (stored.log_start == Offset::ZERO).then_some(Offset::ZERO),
             tail,
             next_offset: stored.next_offset,
             history: Some(history),
@@ -175,7 +178,7 @@ impl Log {
             heard: None,
             limits,
         };
-        log.commit(now, stored.log_start);
+        log.commit_start(now, stored.log_start);
         Ok(log)
     }
 
@@ -210,6 +213,26 @@ impl Log {
 
     pub(super) fn log_start(&self) -> Offset {
         self.log_start
+    }
+
+    /// Where the first batch begins, as far as that is known: the beginning of all that can be compared and copied.
+    pub(super) fn first(&self) -> Offset {
+        self.first.unwrap_or(self.log_start)
+    }
+
+    /// Says whether the batch at the log's start may begin further below.
+    pub(super) fn must_find_first(&self) -> bool {
+        self.first.is_none() && self.log_start < self.next_offset
+    }
+
+    /// Takes note of where the batch at `log_start` begins.
+    pub(super) fn note_first(&mut self, first: Offset) {
+        let first = match planted(Bug::BeginsInsideBatch) {
+            true => self.log_start,
+            false => first.min(self.log_start),
+        };
+        self.first = Some(first);
+        self.writers.begin_at(first);
     }
 
     pub(super) fn tail(&self) -> Offset {
@@ -251,7 +274,7 @@ impl Log {
         if first == self.next_offset {
             return self.last_writer();
         }
-        match first > self.log_start {
+        match first > self.first() {
             true => self.writers.at(Offset(first.0 - 1)).unwrap_or(NO_EPOCH),
             false => NO_EPOCH,
         }
@@ -260,23 +283,26 @@ impl Log {
     /// Says whether this log and a leader's whose record before `first` was written in `writer_before` are equal below `first`.
     /// Records committed here are in every leader's log, which may not know any more who wrote them.
     pub(super) fn continues_at(&self, first: Offset, writer_before: Epoch) -> bool {
-        let within = self.log_start <= first && first <= self.next_offset;
+        let within = self.first() <= first && first <= self.next_offset;
         let is_committed = first <= self.tail && !planted(Bug::CommittedCompared);
         within && (is_committed || self.writer_before(first) == writer_before)
     }
 
-    /// Says whether this very batch, as far as its epoch can tell, is in the log.
+    /// Says whether this very batch, as far as its epoch can tell, is in the log. Its beginning may have been given up.
     pub(super) fn holds(&self, batch: &BatchFacts) -> bool {
-        batch.next_offset() <= self.next_offset && self.writers.at(batch.first_offset) == Some(batch.epoch)
+        let within = batch.next_offset() <= self.next_offset && self.log_start < batch.next_offset();
+        within && self.writers.at(batch.first_offset.max(self.log_start)) == Some(batch.epoch)
     }
 
-    /// A landmark of this log at an offset, with what `history` gives if it has to be the beginning.
+    /// A landmark of this log at an offset, with what `history` gives if it has to be the beginning. A log begins where a batch does:
+    /// one that is told of an offset inside a batch could never take that batch.
     pub(super) fn landmark(&self, at: Offset, history: impl FnOnce() -> (Offset, Bytes)) -> Landmark {
-        if at < self.log_start {
+        let first = self.first();
+        if at < first {
             let (covered, history) = history();
             return Landmark::Base(Base {
-                first: self.log_start,
-                run: self.writers.run_at(self.log_start, self.next_offset),
+                first,
+                run: self.writers.run_at(first, self.next_offset),
                 covered,
                 history,
             });
@@ -307,6 +333,9 @@ impl Log {
             batch.first_offset, self.next_offset,
             "a log is written without gaps"
         );
+        if self.log_start == self.next_offset {
+            self.first = Some(batch.first_offset);
+        }
         self.writers
             .replay(batch.epoch, batch.first_offset)
             .expect("a batch is taken only behind one of the same epoch or an earlier one");
@@ -410,6 +439,7 @@ impl Log {
         self.verified = None;
         (self.history, self.covered) = (Some(history), base.covered);
         (self.log_start, self.tail, self.next_offset) = (base.first, base.first, base.first);
+        self.first = Some(base.first);
         actions.push_back(Action::Persist(Persist::Base(base.clone())));
         Ok(Met::At(base.first))
     }
@@ -459,12 +489,21 @@ impl Log {
         true
     }
 
+    /// What is given up was committed, and so was the whole batch that it ends in.
+    fn commit_start(&mut self, now: Duration, log_start: Offset) {
+        let mut waiting = self.waiting.iter();
+        let batch = waiting.find(|batch| batch.first_offset < log_start && log_start < batch.next_offset());
+        let whole = batch.filter(|_| !planted(Bug::TrimCommitsHalf));
+        self.commit(now, whole.map_or(log_start, BatchFacts::next_offset));
+    }
+
     /// Gives up what lies below `log_start`, all of which is committed.
     pub(super) fn trim(&mut self, now: Duration, log_start: Offset, actions: &mut VecDeque<Action>) {
         assert!(log_start <= self.next_offset, "what is given up was there");
         if log_start > self.log_start {
-            self.commit(now, log_start);
+            self.commit_start(now, log_start);
             self.log_start = log_start;
+            self.first = None;
             self.writers.trim(log_start);
             if let Some(history) = &mut self.history {
                 history.epochs.trim(log_start);

@@ -32,9 +32,25 @@ impl Shard {
         self.replication.ships.notify_one();
     }
 
+    pub(super) fn find_first_later(&self, id: PartitionId, log_start: Offset) {
+        let before = self.store.borrow().staged_before();
+        let mut finds = self.replication.finds.borrow_mut();
+        finds.retain(|(_, of, _)| *of != id);
+        finds.push_back((before, id, log_start));
+        self.replication.ships.notify_one();
+    }
+
     /// Sends replicas the batches that they lack, one piece after the other.
     pub(super) async fn ship_for_ever(self: Rc<Self>) {
         loop {
+            let find = self.replication.finds.borrow_mut().pop_front();
+            if let Some((before, id, log_start)) = find {
+                if self.until_flushed(before).await.is_err() {
+                    return;
+                }
+                self.find_first(id, log_start).await;
+                continue;
+            }
             let next = self.replication.shipments.borrow_mut().pop_front();
             let Some((before, id, shipment)) = next else {
                 self.replication.ships.notified().await;
@@ -58,12 +74,42 @@ impl Shard {
         }
     }
 
+    /// Tells a replica where the batch at its log's start begins, or has it looked for again.
+    async fn find_first(self: &Rc<Self>, id: PartitionId, log_start: Offset) {
+        let found = self.read_batches(id, log_start, Offset(i64::MAX), 1).await;
+        let first = match &found {
+            Ok(bytes) => bytes
+                .iter()
+                .flat_map(|bytes| record::batches(bytes))
+                .find_map(Result::ok),
+            // The log begins elsewhere by now, and the replica asks for that.
+            Err(ReadRefusal::OutOfRange { .. }) => None,
+            Err(ReadRefusal::UnknownPartition) => return,
+            Err(error) => {
+                tracing::warn!(partition = %id, %log_start, %error, "the beginning of a log could not be read for a replica that lacks it");
+                let shard = self.clone();
+                turns::spawn(async move {
+                    sleep(RETRY_AFTER).await;
+                    shard.find_first_later(id, log_start);
+                });
+                return;
+            }
+        };
+        let first = first.map_or(log_start, |(header, _)| header.base_offset);
+        // It may be gone.
+        let _ = self.hear(id, Word::First { log_start, first });
+    }
+
     async fn ship(self: &Rc<Self>, id: PartitionId, shipment: &Shipment) -> Result<(), ReadRefusal> {
         let (first, until) = (shipment.first, shipment.next_offset);
         let room = self.replication.shipped.clone();
         let room = room.acquire_many_owned(SHIPMENT_BYTES as u32).await;
         let room = room.expect("nobody closes it");
-        let found = self.read_batches(id, first, until, SHIPMENT_BYTES).await;
+        // The first batch may begin below the log.
+        let log_start = self.log_start_of(id).unwrap_or(first);
+        let found = self
+            .read_batches(id, first.max(log_start), until, SHIPMENT_BYTES)
+            .await;
         let bytes = match found {
             Err(ReadRefusal::UnknownPartition) => return Ok(()),
             // The beginning was given up meanwhile: the two compare again.

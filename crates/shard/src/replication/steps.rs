@@ -60,6 +60,7 @@ impl Shard {
                     }
                 }
                 Step::Ship(shipment) => self.ship_later(id, shipment),
+                Step::FindFirst(log_start) => self.find_first_later(id, log_start),
                 Step::Lead(action) => {
                     if matches!(action, LeaderAction::Commit { .. }) {
                         self.tell_tail_later(id);

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use protocol::leader::NodeId;
 use protocol::peer::Way;
 use protocol::replica::{Assignment, Prompt, Refusal, Sworn};
-use record::{Epoch, PartitionId};
+use record::{Epoch, Offset, PartitionId};
 use tokio::sync::OwnedSemaphorePermit;
 
 /// Letters that wait for the metadata: one or two for each of very many partitions that get other leaders at once.
@@ -82,6 +82,11 @@ pub(super) enum Word {
     Link(NodeId),
     LinkLost(NodeId),
     Look,
+    /// The batch at the log's start begins further below, or there.
+    First {
+        log_start: Offset,
+        first: Offset,
+    },
     /// What was passed on to a follower may not have reached it.
     Unreached(NodeId),
     Message(NodeId, Message),

@@ -464,6 +464,7 @@ impl Cluster {
     fn append(&mut self, number: usize, index: usize) {
         let value = format!("{}:", self.appended.len());
         let padded = format!("{value:.<width$}", width = 200 + self.below(self.value_bytes_max));
+        let more = self.below(3);
         // Each from a producer of its own, or from none.
         let producer = i64::try_from(self.appended.len()).expect("few");
         let answer = self.on(index, |shard| {
@@ -472,6 +473,9 @@ impl Cluster {
                 builder.set_producer(producer, 0, 0);
             }
             builder.append(0, None, Some(padded.as_bytes()), &[]);
+            for _ in 0..more {
+                builder.append(0, None, Some(value.as_bytes()), &[]);
+            }
             let (request, answer) = AppendRequest::new(partition(number), builder.build(), Acks::Quorum);
             shard.append(request);
             answer
@@ -486,7 +490,7 @@ impl Cluster {
 
     /// Has a node give up the first records, if it leads.
     fn trim(&mut self, number: usize, index: usize) {
-        let kept = Offset(self.below(self.appended.len() + 1) as i64);
+        let kept = Offset(self.below(2 * self.appended.len() + 1) as i64);
         self.on(index, |shard| {
             let shard = shard.clone();
             turns::spawn(async move { shard.trim(partition(number), kept).await });
@@ -611,7 +615,10 @@ impl Cluster {
             let read = read.map_err(|error| error.to_string())?;
             for batch in read.iter().flat_map(|bytes| record::batches(bytes)) {
                 let (header, bytes) = batch.expect("a read gives whole batches");
-                for record in record::records(bytes, &Limits::default()).expect("they are sound") {
+                let records = record::records(bytes, &Limits::default()).expect("they are sound");
+                // The log may begin inside its first batch.
+                let given_up = usize::try_from(start.0 - header.base_offset.0).unwrap_or(0);
+                for record in records.skip(given_up) {
                     let value = record.expect("it is sound").value.unwrap_or_default();
                     values.push(String::from_utf8_lossy(&value).into_owned());
                 }
@@ -876,7 +883,7 @@ fn what_is_lost_between_two_followers_comes_from_the_leader() {
     // Nothing more is appended.
     cluster.settle();
     assert_eq!(cluster.log_of(2, 0), cluster.log_of(0, 0));
-    assert_eq!(cluster.log_of(2, 0).map(|(_, values)| values.len()), Ok(1));
+    assert!(cluster.appended[0].outcome.is_some());
 }
 
 /// Its disk is slow, or the one before it does not pass things on: nobody can tell, and it is waited for as without a chain.
@@ -1102,4 +1109,42 @@ fn a_replica_that_was_away_for_long_leads_though_its_journal_does_not_hold_what_
         "its journal would hold all"
     );
     assert_eq!(lacks(), 0);
+}
+
+/// Clients may have a log begin at any offset, and a batch is copied whole.
+#[test]
+fn a_lost_disk_is_filled_from_a_log_that_begins_inside_a_batch() {
+    let journal_bytes = SMALL_JOURNAL.file_bytes * u64::try_from(SMALL_JOURNAL.files_max).expect("few");
+    let fill = |bytes_min: u64| {
+        let mut cluster = Cluster::new(0);
+        cluster.settle();
+        let mut inside = None;
+        let mut bytes = 0;
+        while inside.is_none() || bytes < bytes_min {
+            cluster.append(0, 0);
+            cluster.settle();
+            let appended = cluster.appended.last().expect("one");
+            let outcome = appended.outcome.expect("all are there");
+            bytes += appended.value.len() as u64;
+            let end = cluster.log_of(0, 0).expect("it is read").1.len();
+            let second = Offset(outcome.first_offset.0 + 1);
+            inside = inside.or((second < Offset(end as i64)).then_some(second));
+        }
+        let inside = inside.expect("a batch of several records");
+        cluster.on(0, |shard| {
+            let shard = shard.clone();
+            turns::spawn(async move { shard.trim(partition(0), inside).await });
+        });
+        cluster.settle();
+        cluster.lose_disk(2);
+        cluster.start(2);
+        cluster.settle();
+        let (filled, full) = (cluster.log_of(2, 0), cluster.log_of(0, 0));
+        assert_eq!(full.as_ref().map(|(start, _)| *start), Ok(inside));
+        filled == full
+    };
+    for bytes_min in [0, 2 * journal_bytes] {
+        assert!(!with(Bug::BeginsInsideBatch, || fill(bytes_min)));
+        assert!(fill(bytes_min));
+    }
 }

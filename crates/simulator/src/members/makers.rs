@@ -1,4 +1,4 @@
-//! Clients that make topics, write to them, move their replicas, commit offsets, and delete some, until the world ends.
+//! Clients that make topics, write to them, trim them, move their replicas, commit offsets, and delete some, until the world ends.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -7,7 +7,7 @@ use platform::random::SeededRandom;
 use record::{BatchBuilder, Compression};
 use tokio::time::sleep;
 
-use super::requests::{At, append, create, delete, read, topics};
+use super::requests::{At, append, create, delete, read, topics, trim};
 use super::{PARTITIONS, REST, Shared, commits, moves};
 
 /// Makes topics, writes to them and deletes some, until the world ends.
@@ -20,8 +20,13 @@ pub(super) async fn make(shared: Shared, maker: u64, mut random: SeededRandom) {
             continue;
         }
         let node = random.below(shared.nodes.len() as u64) as usize;
-        let done = match random.below(11) {
-            9.. if !own.is_empty() => {
+        let done = match random.below(12) {
+            11 if !own.is_empty() => {
+                let place = random.below(own.len() as u64) as usize;
+                let name = own.iter().nth(place).expect("it is below").clone();
+                trim_some(&shared, node, &name, &mut random).await.map(|()| true)
+            }
+            9..11 if !own.is_empty() => {
                 let place = random.below(own.len() as u64) as usize;
                 let name = own.iter().nth(place).expect("it is below").clone();
                 moves::move_some(&shared, node, &name, PARTITIONS, &mut random)
@@ -44,7 +49,9 @@ pub(super) async fn make(shared: Shared, maker: u64, mut random: SeededRandom) {
                 let index = random.below(PARTITIONS as u64) as i32;
                 let _ = read(&shared, node, &name, index, 0, At::Leader).await;
                 read_anywhere(&shared, node, &name, &mut random).await;
-                write_all(&shared, node, &name, number).await.map(|()| true)
+                write_all(&shared, node, &name, number, &mut random)
+                    .await
+                    .map(|()| true)
             }
             _ => {
                 number += 1;
@@ -60,7 +67,9 @@ pub(super) async fn make(shared: Shared, maker: u64, mut random: SeededRandom) {
                 let made = create(&shared, node, &name, replicas, insync_min).await;
                 if matches!(made, Ok(true)) {
                     own.insert(name.clone());
-                    write_all(&shared, node, &name, number).await.map(|()| true)
+                    write_all(&shared, node, &name, number, &mut random)
+                        .await
+                        .map(|()| true)
                 } else {
                     made
                 }
@@ -77,21 +86,49 @@ pub(super) async fn make(shared: Shared, maker: u64, mut random: SeededRandom) {
     shared.unfinished.set(shared.unfinished.get() - 1);
 }
 
-/// Appends a record to each partition, at its leader.
-async fn write_all(shared: &Shared, node: usize, name: &str, number: u64) -> io::Result<()> {
+/// Appends a batch of a few records to each partition, at its leader.
+async fn write_all(
+    shared: &Shared,
+    node: usize,
+    name: &str,
+    number: u64,
+    random: &mut SeededRandom,
+) -> io::Result<()> {
     let leaders = topics(shared, node).await?.remove(name);
     let Some(leaders) = leaders else {
         // The node may have been stopped, and another one asked.
         return Ok(());
     };
     for (index, leader) in (0..).zip(leaders) {
-        let value = format!("{number} of {name}-{index}");
+        let value = |record: i64| format!("{number}.{record} of {name}-{index}");
+        let count = 1 + random.below(3) as i64;
         let mut builder = BatchBuilder::new(Compression::None);
-        builder.append(0, None, Some(value.as_bytes()), &[]);
-        if let Some(offset) = append(shared, leader, name, index, builder.build()).await? {
-            shared.note_written(name, index, offset + 1);
-            let place = (name.to_owned(), index, offset);
-            shared.records.borrow_mut().insert(place, value);
+        for record in 0..count {
+            builder.append(0, None, Some(value(record).as_bytes()), &[]);
+        }
+        if let Some(first) = append(shared, leader, name, index, builder.build()).await? {
+            shared.note_written(name, index, first + count);
+            for record in 0..count {
+                let place = (name.to_owned(), index, first + record);
+                shared.records.borrow_mut().insert(place, value(record));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Has each partition begin at one of the records that were acknowledged, which may be inside a batch.
+async fn trim_some(shared: &Shared, node: usize, name: &str, random: &mut SeededRandom) -> io::Result<()> {
+    let leaders = topics(shared, node).await?.remove(name).unwrap_or_default();
+    for (index, leader) in (0..).zip(leaders) {
+        let of_partition = (name.to_owned(), index, 0)..(name.to_owned(), index + 1, 0);
+        let offsets: Vec<i64> = {
+            let records = shared.records.borrow();
+            let known = records.range(of_partition);
+            known.map(|((_, _, offset), _)| *offset).collect()
+        };
+        if let Some(before) = offsets.get(random.below(offsets.len().max(1) as u64) as usize) {
+            trim(shared, leader, name, index, *before).await?;
         }
     }
     Ok(())

@@ -5,10 +5,12 @@ use std::io;
 
 use bytes::Bytes;
 use kafka_wire::create_topics::{CreatableTopic, CreatableTopicConfig};
+use kafka_wire::delete_records::{DeleteRecordsPartition, DeleteRecordsTopic};
 use kafka_wire::fetch::{FetchPartition, FetchTopic};
 use kafka_wire::produce::{PartitionProduceData, TopicProduceData};
 use kafka_wire::{
-    CreateTopicsRequest, DeleteTopicsRequest, ErrorCode, FetchRequest, MetadataRequest, ProduceRequest, Text,
+    CreateTopicsRequest, DeleteRecordsRequest, DeleteTopicsRequest, ErrorCode, FetchRequest, MetadataRequest,
+    ProduceRequest, Text,
 };
 use record::Limits;
 
@@ -173,6 +175,38 @@ pub(super) async fn delete(shared: &Shared, node: usize, name: &str) -> io::Resu
             .count(format!("delete: {:?}", ErrorCode::from_code(code))),
     }
     Ok(false)
+}
+
+/// Asks for records before an offset to be given up. They may be, or not, whatever the answer is.
+pub(super) async fn trim(
+    shared: &Shared,
+    node: usize,
+    topic: &str,
+    index: i32,
+    before: i64,
+) -> io::Result<()> {
+    {
+        let mut trims = shared.trims.borrow_mut();
+        let asked = trims.entry((topic.to_owned(), index)).or_default();
+        *asked = before.max(*asked);
+    }
+    let mut client = Client::connect(&shared.net, shared.nodes[node]).await?;
+    let request = DeleteRecordsRequest {
+        topics: vec![DeleteRecordsTopic {
+            name: Text::from(topic),
+            partitions: vec![DeleteRecordsPartition {
+                partition_index: index,
+                offset: before,
+            }],
+        }],
+        timeout_ms: 3_000,
+    };
+    let answer = client.call(&request).await?;
+    let code = answer.topics[0].partitions[0].error_code;
+    shared
+        .trace
+        .count(format!("trim: {:?}", ErrorCode::from_code(code)));
+    Ok(())
 }
 
 pub(super) async fn append(

@@ -62,6 +62,8 @@ bugs! {
     uncommitted_history_that_is_kept_is_caught UncommittedHistoryKept
     catching_up_without_an_accept_is_caught CaughtUpWithoutAccept
     a_tail_of_what_was_not_compared_is_caught UncomparedCommitted
+    a_trim_that_commits_half_a_batch_is_caught TrimCommitsHalf
+    a_log_that_begins_inside_a_batch_is_caught BeginsInsideBatch
 }
 
 mistakes! {

@@ -34,7 +34,7 @@ scenarios! {
     run_5_power_cut run_6_old_leader run_8_two_leaders_in_one_term
     run_9_cut_keeps_accepted run_10_late_landmark run_11_lost_promise run_12_old_acks run_13_late_metadata
     run_14_all_replicas_wanted run_15_trim_overtakes run_16_trim_hides_the_writer
-    run_17_lost_promiser
+    run_17_lost_promiser run_20_begins_inside_a_batch
 }
 
 /// Plays a script with a bug or a mistake in it: it must come out otherwise, or break something.
@@ -95,6 +95,7 @@ fn each_run_shows_its_bug() {
     fails("run_12_old_acks", Some(Bug::AcksOutliveLink), None);
     fails("run_13_late_metadata", Some(Bug::CertaintyByLeader), None);
     fails("run_15_trim_overtakes", Some(Bug::LeftBehindByTrim), None);
+    fails("run_20_begins_inside_a_batch", Some(Bug::BeginsInsideBatch), None);
     fails("run_16_trim_hides_the_writer", Some(Bug::CommittedCompared), None);
     fails("run_17_lost_promiser", Some(Bug::PromiseOutlivesLink), None);
     fails("run_17_lost_promiser", None, Some(Mistake::OldOathsDelivered));

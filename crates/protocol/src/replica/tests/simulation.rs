@@ -7,7 +7,7 @@ use super::random::Random;
 use super::world::{Mistake, NOW, World, index, node_id};
 use crate::leader::{AppendError, NodeId};
 use crate::producers::{ProducerId, Stamp};
-use crate::replica::{Configuration, RoleName};
+use crate::replica::{Configuration, Replica, RoleName};
 
 const STEPS: usize = 500;
 /// Some are run with the other tests; this variable asks for more.
@@ -326,12 +326,12 @@ impl Simulation {
 
     fn checkpoint_or_trim(&mut self) {
         let Some(node) = self.any_up() else { return };
-        let boundaries: Vec<_> = self.world.nodes[node]
-            .log
+        let log = &self.world.nodes[node].log;
+        let offsets: Vec<_> = log
             .iter()
-            .map(|batch| batch.first_offset)
+            .flat_map(|batch| (batch.first_offset.0..batch.next_offset().0).map(Offset))
             .collect();
-        match self.random.pick(&boundaries) {
+        match self.random.pick(&offsets) {
             Some(first_kept) if self.random.chance(40) => {
                 self.world.tell(|| format!("{node} trims to {first_kept}"));
                 self.world.trim(node, first_kept);
@@ -405,6 +405,7 @@ impl Simulation {
         };
         assert!(is_open(&self.world), "the last epoch opens");
         let before = self.world.checker.committed_end();
+        let log_start = self.world.nodes[leader].replica.as_ref().map(Replica::log_start);
         let appended = self.world.append(leader, None, 1).expect("all replicas are live");
         assert!(appended.first_offset >= before, "offsets go on");
         self.come_to_rest();
@@ -422,6 +423,10 @@ impl Simulation {
                 (replica.tail(), replica.next_offset()),
                 (appended.next_offset, appended.next_offset),
                 "node {member} has caught up"
+            );
+            assert!(
+                Some(replica.log_start()) >= log_start,
+                "node {member} has given up what the leader has"
             );
             assert!(
                 !self.world.metadata.uncertain.contains(&node_id(member)),

@@ -90,6 +90,8 @@ pub(super) struct Node {
     pub(super) log: Vec<BatchFacts>,
     /// Messages that wait for as many entries to be durable.
     waiting: VecDeque<(usize, usize, Sworn)>,
+    /// Log starts of which it is to be found where their batches begin. That comes with the next flush.
+    finds: Vec<Offset>,
     pub(super) incarnation: u32,
     image: usize,
     assignment: Option<Assignment>,
@@ -156,6 +158,7 @@ impl World {
                 durable: 0,
                 log: Vec::new(),
                 waiting: VecDeque::new(),
+                finds: Vec::new(),
                 incarnation: 0,
                 image: 0,
                 assignment: None,
@@ -297,6 +300,14 @@ impl World {
     pub(super) fn flush(&mut self, node: usize) {
         self.nodes[node].durable = self.nodes[node].disk.len();
         self.release(node);
+        for log_start in std::mem::take(&mut self.nodes[node].finds) {
+            let mut log = self.nodes[node].log.iter();
+            let batch = log.find(|batch| batch.next_offset() > log_start);
+            let first = batch.map_or(log_start, |batch| batch.first_offset);
+            self.tell(|| format!("  {node} finds that {log_start} is in a batch from {first} on"));
+            self.replica(node).handle_first(NOW, log_start, first);
+            self.settle(node);
+        }
     }
 
     fn release(&mut self, node: usize) {
@@ -324,6 +335,7 @@ impl World {
         let known = &mut self.nodes[node];
         known.replica = None;
         known.waiting.clear();
+        known.finds.clear();
         known.disk.truncate(known.durable + kept);
         known.durable = known.disk.len();
         known.was_leading = None;
@@ -549,7 +561,7 @@ impl World {
             } => {
                 let from = self.nodes[node].log.iter();
                 let from =
-                    from.filter(|batch| first <= batch.first_offset && batch.next_offset() <= next_offset);
+                    from.filter(|batch| first < batch.next_offset() && batch.next_offset() <= next_offset);
                 let batches: Vec<_> = from.take(self.shipped_max).copied().collect();
                 let shipped = batches.last().expect("the log is there").next_offset();
                 let message = Prompt::Append {
@@ -565,6 +577,7 @@ impl World {
                 }
                 self.replica(node).handle_shipped(to, shipped);
             }
+            Action::FindFirst { log_start } => self.nodes[node].finds.push(log_start),
             Action::Leader(leader::Action::Commit { tail, .. }) => {
                 self.tell(|| format!("  {node} commits {tail}"))
             }
