@@ -104,6 +104,8 @@ pub struct PeerSettings {
     pub listen: Option<String>,
     /// The address that other nodes are told; without it, the one listened on.
     pub advertised: Option<HostPort>,
+    /// Bytes a second that each journal's shard sends replicas of what they lack while clients append; 0 sets no bound.
+    pub catch_up_rate: u64,
 }
 
 /// Keys under `kafka`.
@@ -338,6 +340,7 @@ impl Default for Config {
             peer: PeerSettings {
                 listen: None,
                 advertised: None,
+                catch_up_rate: 64 * MIB as u64,
             },
             kafka: KafkaSettings {
                 listen: "127.0.0.1:9092".to_owned(),

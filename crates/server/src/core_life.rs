@@ -184,5 +184,6 @@ fn shard_settings(facts: &NodeFacts) -> ShardSettings {
         memory_unflushed_bytes_max: MEMORY_UNFLUSHED_BYTES_MAX,
         batch_limits: record::Limits::up_to(config.limits.decompressed_bytes as u64),
         disk_reserve_bytes: config.disk.reserve_bytes,
+        catch_up_rate: config.peer.catch_up_rate,
     }
 }

@@ -94,6 +94,8 @@ pub struct ShardSettings {
     pub batch_limits: record::Limits,
     /// Free bytes that the disk must keep when damaged segments are written anew.
     pub disk_reserve_bytes: u64,
+    /// Bytes a second that replicas are sent of what they lack while clients append; 0 sets no bound.
+    pub catch_up_rate: u64,
 }
 
 /// Counters of one shard since the start; read by the metrics of its core.

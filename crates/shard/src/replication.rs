@@ -9,6 +9,7 @@
 mod chain;
 mod leases;
 mod looks;
+mod pace;
 mod shipping;
 mod steps;
 mod words;
@@ -38,6 +39,7 @@ use tokio::time::sleep;
 
 use chain::Chains;
 pub use looks::{FollowerFigures, LedFigures};
+use pace::Pace;
 use words::{Deferred, Early, Word, tell_contradiction};
 pub use words::{Letter, Message};
 
@@ -104,6 +106,7 @@ pub(super) struct Replication {
     /// Starts of logs of which replicas want to know where their batches begin. Each when so many frames are durable.
     finds: RefCell<VecDeque<(u64, PartitionId, Offset)>>,
     ships: Notify,
+    pace: RefCell<Pace>,
     /// Some replica's base is in no checkpoint.
     base_is_unsaved: Cell<bool>,
     /// Sworn messages are being sent.
@@ -139,6 +142,7 @@ impl Replication {
             shipments: RefCell::default(),
             finds: RefCell::default(),
             ships: Notify::new(),
+            pace: RefCell::default(),
             base_is_unsaved: Cell::new(false),
             is_releasing: Cell::new(false),
             died: Notify::new(),

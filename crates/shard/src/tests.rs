@@ -105,6 +105,7 @@ fn starting_shard(disk: &SimulatedDisk) -> Rc<Shard> {
         memory_unflushed_bytes_max: MEMORY_UNFLUSHED_BYTES_MAX,
         batch_limits: Limits::default(),
         disk_reserve_bytes: 0,
+        catch_up_rate: 0,
     };
     let threads = ShardThreads::start(&Threads, 0).expect("the system has threads");
     let shard = Shard::new(

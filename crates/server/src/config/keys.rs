@@ -117,6 +117,12 @@ pub(super) static KEYS: &[Key] = &[
         |c| Slot::Advertised(&mut c.peer.advertised),
         "The address that other nodes are told to use; empty for the one that the node listens on.",
     ),
+    number(
+        "peer.catch_up_rate",
+        |c| Slot::DiskBytes(&mut c.peer.catch_up_rate),
+        (0, TIB),
+        "Bytes that each journal sends in a second to replicas that lack them while clients append; twice what these append, if that is more. 0 sets no bound.",
+    ),
     word(
         "kafka.listen",
         |c| Slot::Listen(&mut c.kafka.listen),

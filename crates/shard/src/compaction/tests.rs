@@ -115,6 +115,7 @@ fn shard() -> Rc<Shard> {
         memory_unflushed_bytes_max: usize::MAX,
         batch_limits: Limits::default(),
         disk_reserve_bytes: 0,
+        catch_up_rate: 0,
     };
     let threads = ShardThreads::start(&Threads, 0).expect("the system has threads");
     let shard = Shard::new(

@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use platform::turns;
@@ -120,10 +121,9 @@ impl Shard {
             .iter()
             .flat_map(|bytes| record::batches(bytes).map_while(Result::ok));
         let batches: Vec<_> = batches.map(|(header, _)| BatchFacts::of(&header)).collect();
-        turns::spend(bytes.iter().map(Bytes::len).sum::<usize>() + batches.len() * BATCH_WORK_BYTES);
-        self.counters
-            .shipped_bytes
-            .add(bytes.iter().map(Bytes::len).sum::<usize>() as u64);
+        let length = bytes.iter().map(Bytes::len).sum::<usize>();
+        turns::spend(length + batches.len() * BATCH_WORK_BYTES);
+        self.counters.shipped_bytes.add(length as u64);
         let end = batches.last().map_or(first, BatchFacts::next_offset);
         if !batches.is_empty() {
             let prompt = Prompt::Append {
@@ -136,7 +136,21 @@ impl Shard {
             self.send_letter(shipment.to, letter);
         }
         self.shipped(id, shipment, end);
+        self.keep_pace(length).await;
         Ok(())
+    }
+
+    async fn keep_pace(&self, length: usize) {
+        let (now, appended) = (self.clock.monotonic(), self.counters.appended_bytes.get());
+        let rate = self.settings.catch_up_rate;
+        let rest = self
+            .replication
+            .pace
+            .borrow_mut()
+            .rest_after(now, length, appended, rate);
+        if rest > Duration::ZERO {
+            sleep(rest).await;
+        }
     }
 
     /// Goes on with a replica that was sent something in the epoch that is led here still.

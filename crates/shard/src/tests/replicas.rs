@@ -322,6 +322,7 @@ impl Cluster {
             memory_unflushed_bytes_max: 8_000,
             batch_limits: Limits::default(),
             disk_reserve_bytes: 0,
+            catch_up_rate: 10 << 20,
         };
         let start = async {
             let threads = ShardThreads::start(&jobs, 0).expect("jobs need none");
