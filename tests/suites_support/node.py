@@ -88,10 +88,8 @@ class Node:
         command += ["--kafka", self.kafka, "--http", self.http]
         for key, value in self.settings.items():
             command += ["--set", f"{key}={value}"]
-        # A panic's message is worth more in the log's tail than sixty frames of the runtime. The kernel clears huge pages in the time of the
-        # task that touches them first, ten milliseconds of one turn were seen (docs/performance.md, "The tail of small appends"): without them, what is held to
-        # a bound is the node's own work.
-        environment = {**os.environ, "RUST_BACKTRACE": "0", "MIMALLOC_ALLOW_THP": "0"}
+        # A panic's message is worth more in the log's tail than sixty frames of the runtime.
+        environment = {**os.environ, "RUST_BACKTRACE": "0"}
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment)
 

@@ -2,12 +2,13 @@
 //!
 //! A durable write is assembled in an `AlignedBuffer`; a read lands in one and is handed on as `Bytes` without a
 //! copy. Memory that nobody has written to is never shown: a buffer begins as zeros, or empty with room to read into.
-//! `MemoryPool` lends out buffers that are filled and shared piece by piece, and takes their memory back for the next.
+//! Large ones are on huge pages (`runs`). `MemoryPool` lends out buffers that are filled and shared piece by piece, and takes their memory back for the next.
 //! `BufMut` is implemented so that a socket can be read into a buffer where its bytes are to stay.
 //! `prefetch` is for reading here and there.
 
 mod pool;
 mod prefetch;
+mod runs;
 
 use std::alloc::{Layout, alloc, alloc_zeroed, dealloc, handle_alloc_error};
 use std::mem::MaybeUninit;
@@ -21,6 +22,16 @@ use crate::disk::BLOCK_BYTES;
 
 pub use pool::{CutBuffer, MemoryPool};
 pub use prefetch::prefetch;
+use runs::Run;
+
+/// The pages of a large buffer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pages {
+    /// Small ones: for what is filled little by little, where nobody should wait for a huge page.
+    Small,
+    /// Huge ones, if the buffer is large: for what goes to the disk in large pieces.
+    Huge,
+}
 
 /// A fixed-length run of bytes that starts at a multiple of `BLOCK_BYTES`.
 pub struct AlignedBuffer {
@@ -29,6 +40,8 @@ pub struct AlignedBuffer {
     length: usize,
     /// Bytes allocated.
     capacity: usize,
+    /// What the memory is part of, if it is not the allocator's.
+    run: Option<Run>,
 }
 
 // SAFETY: the buffer owns its memory alone, as a Box<[u8]> does; the pointer is never shared or aliased.
@@ -45,9 +58,24 @@ impl AlignedBuffer {
         buffer
     }
 
-    /// An empty buffer with room for `capacity` bytes, to be filled from its front. Zeroing what a read overwrites would
-    /// cost as much as the copy that is saved.
+    /// An empty buffer with room for `capacity` bytes, to be filled from its front; on huge pages, if it is large. Zeroing what a read
+    /// overwrites would cost as much as the copy that is saved.
     pub fn with_capacity(capacity: usize) -> AlignedBuffer {
+        AlignedBuffer::on(Pages::Huge, capacity)
+    }
+
+    /// The same, on these pages.
+    pub fn on(pages: Pages, capacity: usize) -> AlignedBuffer {
+        if pages == Pages::Huge
+            && let Some(run) = Run::of(capacity)
+        {
+            return AlignedBuffer {
+                start: run.start(),
+                length: 0,
+                capacity,
+                run: Some(run),
+            };
+        }
         // SAFETY: called with a layout whose size is not zero, which is all that alloc asks.
         AlignedBuffer::allocate(capacity, |layout| unsafe { alloc(layout) })
     }
@@ -58,6 +86,7 @@ impl AlignedBuffer {
                 start: NonNull::dangling(),
                 length: 0,
                 capacity,
+                run: None,
             };
         }
         let layout = layout_of(capacity);
@@ -66,6 +95,7 @@ impl AlignedBuffer {
                 start,
                 length: 0,
                 capacity,
+                run: None,
             },
             None => handle_alloc_error(layout),
         }
@@ -149,7 +179,7 @@ fn layout_of(length: usize) -> Layout {
 
 impl Drop for AlignedBuffer {
     fn drop(&mut self) {
-        if self.capacity > 0 {
+        if self.capacity > 0 && self.run.is_none() {
             // SAFETY: allocated by `allocate` with this very layout, and freed only here.
             unsafe { dealloc(self.start.as_ptr(), layout_of(self.capacity)) }
         }

@@ -9,10 +9,11 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use bytes::Bytes;
 
-use super::AlignedBuffer;
+use super::{AlignedBuffer, Pages};
 
 /// Lends out aligned buffers of one size, and keeps a few that came back.
 pub struct MemoryPool {
+    pages: Pages,
     buffer_bytes: usize,
     kept_max: usize,
     kept: Mutex<Vec<AlignedBuffer>>,
@@ -20,8 +21,9 @@ pub struct MemoryPool {
 
 impl MemoryPool {
     /// A pool of buffers of `buffer_bytes` that keeps at most `kept_max` of them unused.
-    pub fn new(buffer_bytes: usize, kept_max: usize) -> Arc<MemoryPool> {
+    pub fn new(pages: Pages, buffer_bytes: usize, kept_max: usize) -> Arc<MemoryPool> {
         Arc::new(MemoryPool {
+            pages,
             buffer_bytes,
             kept_max,
             kept: Mutex::new(Vec::new()),
@@ -36,7 +38,7 @@ impl MemoryPool {
     /// An empty buffer.
     pub fn lend(self: &Arc<Self>) -> CutBuffer {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let memory = kept.unwrap_or_else(|| AlignedBuffer::with_capacity(self.buffer_bytes));
+        let memory = kept.unwrap_or_else(|| AlignedBuffer::on(self.pages, self.buffer_bytes));
         CutBuffer::over(memory, Arc::downgrade(self))
     }
 
@@ -176,7 +178,7 @@ mod tests {
 
     #[test]
     fn pieces_stay_as_they_were_cut() {
-        let pool = MemoryPool::new(2 * BLOCK_BYTES, 1);
+        let pool = MemoryPool::new(Pages::Small, 2 * BLOCK_BYTES, 1);
         let mut buffer = pool.lend();
         buffer.append(b"first");
         buffer.as_mut_slice()[0] = b'F';
@@ -192,7 +194,7 @@ mod tests {
 
     #[test]
     fn memory_comes_back_when_all_pieces_are_gone() {
-        let pool = MemoryPool::new(BLOCK_BYTES, 1);
+        let pool = MemoryPool::new(Pages::Small, BLOCK_BYTES, 1);
         let mut buffer = pool.lend();
         buffer.append(b"kept");
         let piece = buffer.cut();

@@ -147,6 +147,8 @@ pub(crate) struct Journal {
     identity: JournalIdentity,
     files: Files,
     slabs: Arc<MemoryPool>,
+    /// The same for large frames.
+    large_slabs: Arc<MemoryPool>,
     slab: Slab,
     pending_entries: u32,
     pending_appended: Vec<(PartitionId, i64)>,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use planted::{Bug, planted};
 use platform::disk::Disk;
-use platform::memory::MemoryPool;
+use platform::memory::{MemoryPool, Pages};
 use platform::random::Random;
 
 use super::frame::FILE_HEADER_BYTES;
@@ -62,7 +62,8 @@ impl Journal {
         Ok(Journal {
             identity,
             files: Files::open(disk, random, identity, sizes, scanned.files)?,
-            slabs: MemoryPool::new(SLAB_BYTES, SLABS_KEPT),
+            slabs: MemoryPool::new(Pages::Small, SLAB_BYTES, SLABS_KEPT),
+            large_slabs: MemoryPool::new(Pages::Huge, SLAB_BYTES, SLABS_KEPT),
             slab: Slab::new(0),
             pending_entries: 0,
             pending_appended: Vec::new(),

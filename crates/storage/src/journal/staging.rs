@@ -9,6 +9,9 @@ use super::majority::Majority;
 use super::{FrameLocation, FrameRecord, Journal, Reserve, StageError, Staged};
 use crate::slab::{FrameMemory, Slab, round_up_to_block};
 
+/// Frames that are at least so large cost less on huge pages. Smaller ones would now and then wait for one to be cleared.
+const LARGE_FRAME_BYTES: usize = 64 << 10;
+
 impl Journal {
     /// Copies an entry into the frame being built. Where the partition's log ends behind it is noted for the flush.
     pub(crate) fn stage(
@@ -124,7 +127,11 @@ impl Journal {
     /// Sees to it that the next frame, of so many bytes, has memory.
     pub(super) fn begin_frame_of(&mut self, bytes: usize, total_bytes: usize) {
         if bytes > self.slab.room() {
-            self.slab = Slab::pooled(&self.slabs, total_bytes);
+            let pool = match total_bytes < LARGE_FRAME_BYTES {
+                true => &self.slabs,
+                false => &self.large_slabs,
+            };
+            self.slab = Slab::pooled(pool, total_bytes);
         }
     }
 
