@@ -351,7 +351,7 @@ impl Replica {
     /// Takes the answer to an [`Action::FindFirst`]: the batch at `log_start` begins at `first`. What waits for that goes on, or asks anew where
     /// the log begins elsewhere meanwhile.
     pub fn handle_first(&mut self, now: Duration, log_start: Offset, first: Offset) {
-        if log_start == self.log.log_start() {
+        if log_start == self.log.log_start() && self.log.must_find_first() {
             self.log.note_first(first);
         }
         if let Role::Leading(leading) = &mut self.role {

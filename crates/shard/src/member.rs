@@ -87,6 +87,8 @@ pub(super) struct Shipment {
     pub(super) first: Offset,
     pub(super) next_offset: Offset,
     pub(super) writer_before: Epoch,
+    /// Somebody waits for it: a leader that opens, or producers for a follower that is live. It goes before what fills replicas.
+    pub(super) is_urgent: bool,
 }
 
 /// News of a partition for the metadata.
@@ -163,13 +165,18 @@ impl Member {
                     first,
                     next_offset,
                     writer_before,
-                } => Step::Ship(Shipment {
-                    to,
-                    epoch,
-                    first,
-                    next_offset,
-                    writer_before,
-                }),
+                } => {
+                    let leads = self.led_epoch() == Some(epoch);
+                    let is_live = self.replica.live_followers().any(|node| node == to);
+                    Step::Ship(Shipment {
+                        to,
+                        epoch,
+                        first,
+                        next_offset,
+                        writer_before,
+                        is_urgent: !leads || is_live,
+                    })
+                }
                 Action::FindFirst { log_start } => Step::FindFirst(log_start),
                 Action::Leader(action) => Step::Lead(action),
                 Action::Committed { .. } => Step::Show,

@@ -105,6 +105,8 @@ pub(super) struct Replication {
     shipments: RefCell<VecDeque<(u64, PartitionId, Shipment)>>,
     /// Starts of logs of which replicas want to know where their batches begin. Each when so many frames are durable.
     finds: RefCell<VecDeque<(u64, PartitionId, Offset)>>,
+    /// Partitions of which that could not be read, and is to be tried again.
+    finds_again: RefCell<BTreeSet<PartitionId>>,
     ships: Notify,
     pace: RefCell<Pace>,
     /// Some replica's base is in no checkpoint.
@@ -141,6 +143,7 @@ impl Replication {
             tails: Notify::new(),
             shipments: RefCell::default(),
             finds: RefCell::default(),
+            finds_again: RefCell::default(),
             ships: Notify::new(),
             pace: RefCell::default(),
             base_is_unsaved: Cell::new(false),
@@ -163,6 +166,7 @@ impl Replication {
         let held = self.room.borrow().held_by(id);
         self.give_back_room(id, held);
         self.deferred.borrow_mut().forget(id);
+        self.finds.borrow_mut().retain(|(_, of, _)| *of != id);
     }
 
     fn give_back_room(&self, id: PartitionId, bytes: u64) {

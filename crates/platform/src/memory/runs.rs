@@ -18,6 +18,7 @@ use std::thread;
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
 use rustix::process::setpriority_process;
+use rustix::thread::{CpuSet, sched_setaffinity};
 
 /// Less than this is better off with other memory.
 pub(super) const RUN_BYTES_MIN: usize = 256 << 10;
@@ -33,6 +34,9 @@ const CHUNK_BYTES: usize = CHUNK_BLOCKS * BLOCK_BYTES;
 const READY_BLOCKS: usize = 2;
 /// Free blocks whose pages are kept.
 const KEPT_BLOCKS: usize = 32;
+
+/// The least that a page has.
+const PAGE_BYTES: usize = 4 << 10;
 
 /// As `nice` has it.
 const LEAST_PRIORITY: i32 = 19;
@@ -101,9 +105,13 @@ impl Memory {
         self.runs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whoever has something to do comes first.
+    /// Touches free blocks, for ever, when nobody has anything better to do.
     fn prepare_for_ever(&self) {
-        // Of this thread alone. Where the system does not let it, the thread is as any other.
+        // Both are of this thread alone. The one that began it may be pinned to a CPU, and is in more of a hurry. Where the system does not let
+        // it, it stays as it is.
+        let mut all = CpuSet::new();
+        (0..CpuSet::MAX_CPU).for_each(|cpu| all.set(cpu));
+        let _ = sched_setaffinity(None, &all);
         let _ = setpriority_process(None, LEAST_PRIORITY);
         let mut runs = self.lock();
         loop {
@@ -176,7 +184,7 @@ impl Runs {
     /// Gives a run to somebody, in the block where it fits best.
     fn take(&mut self, slots: usize) -> Option<NonNull<u8>> {
         if slots > BLOCK_SLOTS {
-            return self.take_blocks(slots.div_ceil(BLOCK_SLOTS));
+            return self.take_blocks(slots);
         }
         let mut fitting = self.by_room[slots..].iter().filter_map(BTreeSet::first);
         let block = match fitting.next() {
@@ -196,8 +204,9 @@ impl Runs {
         Some(unsafe { self.start_of(block).add(slot * SLOT_BYTES) })
     }
 
-    /// Gives blocks beside each other to somebody. They are touched by whom they are for.
-    fn take_blocks(&mut self, count: usize) -> Option<NonNull<u8>> {
+    /// Gives blocks beside each other to somebody, the last one in part. They are touched by whom they are for.
+    fn take_blocks(&mut self, slots: usize) -> Option<NonNull<u8>> {
+        let count = slots.div_ceil(BLOCK_SLOTS);
         let beside = |used: &[u32]| {
             used.windows(count)
                 .position(|blocks| blocks.iter().all(|used| *used == 0))
@@ -208,9 +217,9 @@ impl Runs {
             Some(first) => first,
             None => self.add_chunk()?,
         };
-        for block in first..first + count {
+        for (block, used) in (first..).zip(masks(slots)) {
             self.untouched.remove(&block);
-            self.set_used(block, u32::MAX);
+            self.set_used(block, used);
         }
         Some(self.start_of(first))
     }
@@ -241,8 +250,8 @@ impl Runs {
             let slot = offset % BLOCK_BYTES / SLOT_BYTES;
             return self.free(first, mask(slots) << slot);
         }
-        for block in first..first + slots.div_ceil(BLOCK_SLOTS) {
-            self.free(block, u32::MAX);
+        for (block, used) in (first..).zip(masks(slots)) {
+            self.free(block, used);
         }
     }
 
@@ -271,6 +280,13 @@ impl Runs {
         self.untouched.extend(first..first + CHUNK_BLOCKS);
         Some(first)
     }
+}
+
+/// The slots of each block that a run of whole blocks takes.
+fn masks(slots: usize) -> impl Iterator<Item = u32> {
+    (0..slots)
+        .step_by(BLOCK_SLOTS)
+        .map(move |before| mask((slots - before).min(BLOCK_SLOTS)))
 }
 
 /// So many slots from the first on.
@@ -307,16 +323,12 @@ fn reserve() -> Option<NonNull<u8>> {
     Some(chunk)
 }
 
-/// Has the kernel clear a block's pages now.
+/// Has the kernel clear a block's pages now, by writing to each: to have it do that in one call would keep others from mapping memory meanwhile.
 fn touch(untouched: &Untouched) {
-    // SAFETY: the block is mapped, and nobody's. Where it cannot be touched, whoever takes it does that.
-    let _ = unsafe {
-        madvise(
-            untouched.start.as_ptr().cast(),
-            BLOCK_BYTES,
-            Advice::LinuxPopulateWrite,
-        )
-    };
+    for page in (0..BLOCK_BYTES).step_by(PAGE_BYTES) {
+        // SAFETY: the page is mapped, lies within the block, and is nobody's.
+        unsafe { untouched.start.add(page).write_volatile(0) };
+    }
 }
 
 /// Gives a block's pages back to the system; it stays mapped.

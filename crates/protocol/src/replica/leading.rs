@@ -625,6 +625,7 @@ impl Leading {
         if first < log.first() {
             return self.compare(index, first, log, actions);
         }
+        self.peers[index].sought = None;
         if first < next_offset {
             self.peers[index].stage = Stage::CatchingUp;
             actions.push_back(Action::Ship {

@@ -489,7 +489,7 @@ impl Log {
         true
     }
 
-    /// What is given up was committed, and so was the whole batch that it ends in.
+    /// Commits up to a new start: a record that is given up was committed, and its whole batch with it.
     fn commit_start(&mut self, now: Duration, log_start: Offset) {
         let mut waiting = self.waiting.iter();
         let batch = waiting.find(|batch| batch.first_offset < log_start && log_start < batch.next_offset());

@@ -121,7 +121,7 @@ pub(super) static KEYS: &[Key] = &[
         "peer.catch_up_rate",
         |c| Slot::DiskBytes(&mut c.peer.catch_up_rate),
         (0, TIB),
-        "Bytes that each journal sends in a second to replicas that lack them while clients append; twice what these append, if that is more. 0 sets no bound.",
+        "Bytes that each journal sends in a second to replicas that lack them while clients append; twice what clients append for each such replica, if that is more. 0 sets no bound.",
     ),
     word(
         "kafka.listen",

@@ -1,5 +1,6 @@
 //! Batches for replicas that lack them: read, sent in pieces, and no more at a time than there is room for on their way.
 
+use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,7 +8,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use platform::turns;
 use protocol::history::BatchFacts;
-use protocol::replica::Prompt;
+use protocol::leader::NodeId;
+use protocol::replica::{NO_EPOCH, Prompt};
 use record::{Offset, PartitionId};
 use storage::RETRY_AFTER;
 use tokio::task::yield_now;
@@ -29,11 +31,17 @@ impl Shard {
         let mut shipments = self.replication.shipments.borrow_mut();
         // An earlier order is void.
         shipments.retain(|(_, of, before)| (*of, before.to) != (id, shipment.to));
-        shipments.push_back((before, id, shipment));
+        match shipment.is_urgent {
+            true => shipments.push_front((before, id, shipment)),
+            false => shipments.push_back((before, id, shipment)),
+        }
         self.replication.ships.notify_one();
     }
 
     pub(super) fn find_first_later(&self, id: PartitionId, log_start: Offset) {
+        if self.replication.finds_again.borrow().contains(&id) {
+            return;
+        }
         let before = self.store.borrow().staged_before();
         let mut finds = self.replication.finds.borrow_mut();
         finds.retain(|(_, of, _)| *of != id);
@@ -44,24 +52,27 @@ impl Shard {
     /// Sends replicas the batches that they lack, one piece after the other.
     pub(super) async fn ship_for_ever(self: Rc<Self>) {
         loop {
+            // In turn: neither keeps the other waiting.
             let find = self.replication.finds.borrow_mut().pop_front();
+            let next = self.replication.shipments.borrow_mut().pop_front();
+            if find.is_none() && next.is_none() {
+                self.replication.ships.notified().await;
+                continue;
+            }
+            if turns::is_spent() {
+                yield_now().await;
+            }
             if let Some((before, id, log_start)) = find {
                 if self.until_flushed(before).await.is_err() {
                     return;
                 }
                 self.find_first(id, log_start).await;
-                continue;
             }
-            let next = self.replication.shipments.borrow_mut().pop_front();
             let Some((before, id, shipment)) = next else {
-                self.replication.ships.notified().await;
                 continue;
             };
             if self.until_flushed(before).await.is_err() {
                 return;
-            }
-            if turns::is_spent() {
-                yield_now().await;
             }
             if let Err(error) = self.ship(id, &shipment).await {
                 tracing::warn!(partition = %id, to = shipment.to.0, %error, "a replica could not be sent what it lacks");
@@ -88,9 +99,12 @@ impl Shard {
             Err(ReadRefusal::UnknownPartition) => return,
             Err(error) => {
                 tracing::warn!(partition = %id, %log_start, %error, "the beginning of a log could not be read for a replica that lacks it");
+                // Whoever asks meanwhile is answered by this.
+                self.replication.finds_again.borrow_mut().insert(id);
                 let shard = self.clone();
                 turns::spawn(async move {
                     sleep(RETRY_AFTER).await;
+                    shard.replication.finds_again.borrow_mut().remove(&id);
                     shard.find_first_later(id, log_start);
                 });
                 return;
@@ -125,10 +139,15 @@ impl Shard {
         turns::spend(length + batches.len() * BATCH_WORK_BYTES);
         self.counters.shipped_bytes.add(length as u64);
         let end = batches.last().map_or(first, BatchFacts::next_offset);
-        if !batches.is_empty() {
+        if let Some(sent) = batches.first().map(|batch| batch.first_offset) {
+            // What was trimmed since the order took the record before with it: then this is for a log of which all is committed.
+            let writer_before = match sent == first {
+                true => shipment.writer_before,
+                false => NO_EPOCH,
+            };
             let prompt = Prompt::Append {
                 epoch: shipment.epoch,
-                writer_before: shipment.writer_before,
+                writer_before,
                 batches,
             };
             let mut letter = Letter::new(id, Message::Prompt(prompt, bytes));
@@ -136,18 +155,23 @@ impl Shard {
             self.send_letter(shipment.to, letter);
         }
         self.shipped(id, shipment, end);
-        self.keep_pace(length).await;
+        if !shipment.is_urgent {
+            self.keep_pace(shipment.to, length).await;
+        }
         Ok(())
     }
 
-    async fn keep_pace(&self, length: usize) {
-        let (now, appended) = (self.clock.monotonic(), self.counters.appended_bytes.get());
+    /// Rests after a piece for a node. Each that is being filled may be sent twice what is appended.
+    async fn keep_pace(&self, to: NodeId, length: usize) {
+        let now = self.clock.monotonic();
+        let filled: BTreeSet<NodeId> = {
+            let shipments = self.replication.shipments.borrow();
+            let waiting = shipments.iter().map(|(_, _, shipment)| shipment.to);
+            waiting.chain([to]).collect()
+        };
+        let appended = self.counters.appended_bytes.get();
         let rate = self.settings.catch_up_rate;
-        let rest = self
-            .replication
-            .pace
-            .borrow_mut()
-            .rest_after(now, length, appended, rate);
+        let rest = (self.replication.pace.borrow_mut()).rest_after(now, length, appended, rate, filled.len());
         if rest > Duration::ZERO {
             sleep(rest).await;
         }

@@ -101,6 +101,7 @@ impl Simulation {
         };
         let mut world = World::new(nodes, replicas, ack_quorum);
         world.mistake = mistake;
+        world.ships_late = true;
         let client = |id| Client {
             id: ProducerId(id),
             next_sequence: 0,

@@ -92,6 +92,8 @@ pub(super) struct Node {
     waiting: VecDeque<(usize, usize, Sworn)>,
     /// Log starts of which it is to be found where their batches begin. That comes with the next flush.
     finds: Vec<Offset>,
+    /// Orders to send what others lack that come with the next flush.
+    ships: Vec<Action>,
     pub(super) incarnation: u32,
     image: usize,
     assignment: Option<Assignment>,
@@ -114,6 +116,8 @@ pub(super) struct World {
     pub(super) shipped_max: usize,
     /// All nodes hear of the tail, whether their logs were compared or not.
     pub(super) tells_all: bool,
+    /// What others lack is sent with the next flush: the log may have changed meanwhile.
+    pub(super) ships_late: bool,
     /// Says that messages go between nodes as the bytes of `crate::peer`.
     pub(super) goes_as_bytes: bool,
     /// The story so far, where somebody reads it.
@@ -145,6 +149,7 @@ impl World {
             mistake: None,
             shipped_max: 2,
             tells_all: false,
+            ships_late: false,
             goes_as_bytes: false,
             story: None,
             batches: 0,
@@ -159,6 +164,7 @@ impl World {
                 log: Vec::new(),
                 waiting: VecDeque::new(),
                 finds: Vec::new(),
+                ships: Vec::new(),
                 incarnation: 0,
                 image: 0,
                 assignment: None,
@@ -308,6 +314,10 @@ impl World {
             self.replica(node).handle_first(NOW, log_start, first);
             self.settle(node);
         }
+        for order in std::mem::take(&mut self.nodes[node].ships) {
+            self.ship(node, &order);
+            self.settle(node);
+        }
     }
 
     fn release(&mut self, node: usize) {
@@ -336,6 +346,7 @@ impl World {
         known.replica = None;
         known.waiting.clear();
         known.finds.clear();
+        known.ships.clear();
         known.disk.truncate(known.durable + kept);
         known.durable = known.disk.len();
         known.was_leading = None;
@@ -552,31 +563,13 @@ impl World {
                 self.post(node, index(to), Message::Prompt(message));
             }
             Action::SendDurable { to, message } => self.send_durable(node, index(to), message),
-            Action::Ship {
-                to,
-                epoch,
-                first,
-                next_offset,
-                writer_before,
-            } => {
-                let from = self.nodes[node].log.iter();
-                let from =
-                    from.filter(|batch| first < batch.next_offset() && batch.next_offset() <= next_offset);
-                let batches: Vec<_> = from.take(self.shipped_max).copied().collect();
-                let shipped = batches.last().expect("the log is there").next_offset();
-                let message = Prompt::Append {
-                    epoch,
-                    writer_before,
-                    batches,
-                };
-                self.post(node, index(to), Message::Prompt(message));
-                if self.tells_all
-                    && let Some(tail) = self.replica(node).leader().map(Leader::tail)
-                {
-                    self.post(node, index(to), Message::Prompt(Prompt::Commit { epoch, tail }));
-                }
-                self.replica(node).handle_shipped(to, shipped);
+            Action::Ship { to, .. } if self.ships_late => {
+                let ships = &mut self.nodes[node].ships;
+                // An earlier order is void.
+                ships.retain(|order| !matches!(order, Action::Ship { to: other, .. } if *other == to));
+                ships.push(action);
             }
+            Action::Ship { .. } => self.ship(node, &action),
             Action::FindFirst { log_start } => self.nodes[node].finds.push(log_start),
             Action::Leader(leader::Action::Commit { tail, .. }) => {
                 self.tell(|| format!("  {node} commits {tail}"))
@@ -601,6 +594,43 @@ impl World {
                 self.caught_up(node, epoch, replica, incarnation);
             }
         }
+    }
+
+    /// Sends another node what it lacks, as far as the log still has that.
+    fn ship(&mut self, node: usize, order: &Action) {
+        let Action::Ship {
+            to,
+            epoch,
+            first,
+            next_offset,
+            writer_before,
+        } = *order
+        else {
+            panic!("no order to send anything: {order:?}");
+        };
+        let from = self.nodes[node].log.iter();
+        let from = from.filter(|batch| first < batch.next_offset() && batch.next_offset() <= next_offset);
+        let batches: Vec<_> = from.take(self.shipped_max).copied().collect();
+        let shipped = batches.last().map_or(first, BatchFacts::next_offset);
+        if let Some(sent) = batches.first().map(|batch| batch.first_offset) {
+            let message = Prompt::Append {
+                epoch,
+                writer_before: if sent == first { writer_before } else { NO_EPOCH },
+                batches,
+            };
+            self.post(node, index(to), Message::Prompt(message));
+        }
+        let leader = self
+            .replica(node)
+            .leader()
+            .filter(|leader| leader.epoch() == epoch);
+        let Some(tail) = leader.map(Leader::tail) else {
+            return;
+        };
+        if self.tells_all {
+            self.post(node, index(to), Message::Prompt(Prompt::Commit { epoch, tail }));
+        }
+        self.replica(node).handle_shipped(to, shipped);
     }
 
     fn persist(&mut self, node: usize, entry: Persist) {
