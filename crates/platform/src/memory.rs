@@ -40,7 +40,7 @@ pub struct AlignedBuffer {
     length: usize,
     /// Bytes allocated.
     capacity: usize,
-    /// What the memory is part of, if it is not the allocator's.
+    /// The run that the memory is of, if it is not the allocator's.
     run: Option<Run>,
 }
 

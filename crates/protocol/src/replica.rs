@@ -55,7 +55,7 @@ pub struct Replica {
     /// The leader that is listened to, and its epoch, as far as is known since the start.
     listens_to: Option<(NodeId, Epoch)>,
     role: Role,
-    /// What a leader has asked that waits for [`Replica::handle_first`].
+    /// A leader's question that waits for [`Replica::handle_first`].
     sought: Option<Sought>,
     actions: VecDeque<Action>,
 }
@@ -348,8 +348,8 @@ impl Replica {
         }
     }
 
-    /// Takes the answer to an [`Action::FindFirst`]: the batch at `log_start` begins at `first`. What waits for that goes on, or asks anew where
-    /// the log begins elsewhere meanwhile.
+    /// Takes the answer to an [`Action::FindFirst`]: the batch at `log_start` begins at `first`. All that waited for it goes on, or asks anew
+    /// if the log begins elsewhere by now.
     pub fn handle_first(&mut self, now: Duration, log_start: Offset, first: Offset) {
         if log_start == self.log.log_start() && self.log.must_find_first() {
             self.log.note_first(first);
@@ -360,6 +360,13 @@ impl Replica {
         if let Some(Sought { leader, epoch, at }) = self.sought.take() {
             self.handle_prompt(now, leader, &Prompt::Locate { epoch, at });
         }
+    }
+
+    /// The epoch that wrote the record before an offset, for a message with batches from there on; `NO_EPOCH` if the log does not have that record any
+    /// more. It has to be asked for when the batches are at hand: the log may have been trimmed since they were ordered.
+    #[must_use]
+    pub fn writer_before(&self, first: Offset) -> Epoch {
+        self.log.writer_before(first)
     }
 
     /// Goes on with a node that was sent batches by an [`Action::Ship`], all below `next_offset`.

@@ -86,7 +86,6 @@ pub(super) struct Shipment {
     pub(super) epoch: Epoch,
     pub(super) first: Offset,
     pub(super) next_offset: Offset,
-    pub(super) writer_before: Epoch,
     /// Somebody waits for it: a leader that opens, or producers for a follower that is live. It goes before what fills replicas.
     pub(super) is_urgent: bool,
 }
@@ -164,7 +163,6 @@ impl Member {
                     epoch,
                     first,
                     next_offset,
-                    writer_before,
                 } => {
                     let leads = self.led_epoch() == Some(epoch);
                     let is_live = self.replica.live_followers().any(|node| node == to);
@@ -173,7 +171,6 @@ impl Member {
                         epoch,
                         first,
                         next_offset,
-                        writer_before,
                         is_urgent: !leads || is_live,
                     })
                 }

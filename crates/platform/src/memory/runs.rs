@@ -1,9 +1,9 @@
 //! Memory on huge pages, for large buffers that go to a disk or come from one.
 //!
 //! A disk pins each page of what it is given, so few large pages cost less than many small ones. But the kernel clears a huge page when
-//! it is touched first, for milliseconds, in whoever's time that is: an allocator that asks for huge pages everywhere has small
+//! it is touched first, for milliseconds, in the time of the thread that does so: an allocator that asks for huge pages everywhere has small
 //! requests wait for it. So large buffers have memory of their own: blocks of one huge page each, and a thread that touches free blocks
-//! before they are needed. What becomes free is used again; most of it is not given back.
+//! before they are needed. Blocks that become free are used again; some are kept, the rest is given back.
 //!
 //! ```text
 //! chunk   | block of 2 MiB | block | ...      reserved at once, and never given up
@@ -41,7 +41,7 @@ const PAGE_BYTES: usize = 4 << 10;
 /// As `nice` has it.
 const LEAST_PRIORITY: i32 = 19;
 
-/// A run of slots that nobody else has. What is in it may be of an earlier buffer.
+/// A run of slots that nobody else has. It may hold bytes of an earlier buffer.
 pub(super) struct Run {
     start: NonNull<u8>,
     slots: usize,
@@ -95,7 +95,7 @@ impl Memory {
         static PREPARES: OnceLock<()> = OnceLock::new();
         PREPARES.get_or_init(|| {
             let thread = thread::Builder::new().name("memory".to_owned());
-            // Without it blocks are touched by whoever needs them.
+            // Without it a buffer's owner touches its blocks.
             let _ = thread.spawn(|| MEMORY.prepare_for_ever());
         });
         &MEMORY
@@ -170,7 +170,7 @@ impl Runs {
         self.by_room[BLOCK_SLOTS].len()
     }
 
-    /// Says that blocks should be touched. Where nobody has asked for any, none are.
+    /// Says that blocks should be touched: some, once somebody has asked for any.
     fn wants_more(&self) -> bool {
         !self.chunks.is_empty() && self.ready() < READY_BLOCKS
     }
@@ -323,7 +323,7 @@ fn reserve() -> Option<NonNull<u8>> {
     Some(chunk)
 }
 
-/// Has the kernel clear a block's pages now, by writing to each: to have it do that in one call would keep others from mapping memory meanwhile.
+/// Has the kernel clear a block's pages now, by writing to each: one call for all would keep other threads from mapping memory meanwhile.
 fn touch(untouched: &Untouched) {
     for page in (0..BLOCK_BYTES).step_by(PAGE_BYTES) {
         // SAFETY: the page is mapped, lies within the block, and is nobody's.

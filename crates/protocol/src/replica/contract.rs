@@ -363,7 +363,8 @@ pub enum Action {
         message: Sworn,
     },
     /// Read batches of the log from `first` on, at least one and none at `next_offset` or above, and send them as
-    /// [`Prompt::Append`]; then call [`super::Replica::handle_shipped`]. What was persisted before must be durable.
+    /// [`Prompt::Append`], behind the writer that [`super::Replica::writer_before`] gives then; then call [`super::Replica::handle_shipped`].
+    /// All that was persisted before must be durable.
     Ship {
         /// Whom to.
         to: NodeId,
@@ -373,8 +374,6 @@ pub enum Action {
         first: Offset,
         /// The end of the log.
         next_offset: Offset,
-        /// The epoch that wrote the record before `first`.
-        writer_before: Epoch,
     },
     /// Find where the batch that has the record at `log_start`, or the first one behind it, begins, and call [`super::Replica::handle_first`].
     FindFirst {

@@ -118,7 +118,6 @@ impl Following<'_> {
             epoch: self.epoch,
             first,
             next_offset: self.log.next_offset(),
-            writer_before: self.log.writer_before(first),
         });
         Ok(())
     }

@@ -324,7 +324,6 @@ impl Leading {
             epoch: self.epoch,
             first,
             next_offset,
-            writer_before: log.writer_before(first),
         });
     }
 
@@ -633,7 +632,6 @@ impl Leading {
                 epoch: self.epoch,
                 first,
                 next_offset,
-                writer_before: log.writer_before(first),
             });
             return;
         }

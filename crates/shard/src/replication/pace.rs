@@ -10,7 +10,7 @@ const REST_MIN: Duration = Duration::from_millis(5);
 /// The longest rest, after a batch of any size.
 const REST_MAX: Duration = Duration::from_secs(1);
 
-/// What was sent and appended lately.
+/// The bytes that were sent and appended lately.
 #[derive(Debug, Default)]
 pub(super) struct Pace {
     /// The earliest time for more.

@@ -9,8 +9,8 @@ use bytes::Bytes;
 use platform::turns;
 use protocol::history::BatchFacts;
 use protocol::leader::NodeId;
-use protocol::replica::{NO_EPOCH, Prompt};
-use record::{Offset, PartitionId};
+use protocol::replica::Prompt;
+use record::{Epoch, Offset, PartitionId};
 use storage::RETRY_AFTER;
 use tokio::task::yield_now;
 use tokio::time::sleep;
@@ -18,7 +18,7 @@ use tokio::time::sleep;
 use super::words::{Letter, Message, Word};
 use crate::member::{AtHand, Shipment};
 use crate::role::Role;
-use crate::{ReadRefusal, Shard};
+use crate::{AppendRefusal, ReadRefusal, Shard};
 
 /// Read at a time for a replica that lacks batches: some 1,500 of the smallest, whose number takes the time.
 const SHIPMENT_BYTES: usize = 256 << 10;
@@ -49,41 +49,50 @@ impl Shard {
         self.replication.ships.notify_one();
     }
 
-    /// Sends replicas the batches that they lack, one piece after the other.
+    /// Sends replicas the batches that they lack, one piece after the other, and answers where logs begin, in turn: neither keeps the other waiting.
     pub(super) async fn ship_for_ever(self: Rc<Self>) {
         loop {
-            // In turn: neither keeps the other waiting.
-            let find = self.replication.finds.borrow_mut().pop_front();
-            let next = self.replication.shipments.borrow_mut().pop_front();
-            if find.is_none() && next.is_none() {
+            let Ok(found) = self.find_next().await else { return };
+            let Ok(shipped) = self.ship_next().await else {
+                return;
+            };
+            if !found && !shipped {
                 self.replication.ships.notified().await;
-                continue;
             }
             if turns::is_spent() {
                 yield_now().await;
             }
-            if let Some((before, id, log_start)) = find {
-                if self.until_flushed(before).await.is_err() {
-                    return;
-                }
-                self.find_first(id, log_start).await;
-            }
-            let Some((before, id, shipment)) = next else {
-                continue;
-            };
-            if self.until_flushed(before).await.is_err() {
-                return;
-            }
-            if let Err(error) = self.ship(id, &shipment).await {
-                tracing::warn!(partition = %id, to = shipment.to.0, %error, "a replica could not be sent what it lacks");
-                let shard = self.clone();
-                turns::spawn(async move {
-                    sleep(RETRY_AFTER).await;
-                    // It may be gone.
-                    let _ = shard.hear(id, Word::Link(shipment.to));
-                });
-            }
         }
+    }
+
+    /// Answers the next replica that asks where its first batch begins. Says whether there was one; an error ends all.
+    async fn find_next(self: &Rc<Self>) -> Result<bool, AppendRefusal> {
+        let next = self.replication.finds.borrow_mut().pop_front();
+        let Some((before, id, log_start)) = next else {
+            return Ok(false);
+        };
+        self.until_flushed(before).await?;
+        self.find_first(id, log_start).await;
+        Ok(true)
+    }
+
+    /// Sends the next piece. Says whether there was one; an error ends all.
+    async fn ship_next(self: &Rc<Self>) -> Result<bool, AppendRefusal> {
+        let next = self.replication.shipments.borrow_mut().pop_front();
+        let Some((before, id, shipment)) = next else {
+            return Ok(false);
+        };
+        self.until_flushed(before).await?;
+        if let Err(error) = self.ship(id, &shipment).await {
+            tracing::warn!(partition = %id, to = shipment.to.0, %error, "a replica could not be sent what it lacks");
+            let shard = self.clone();
+            turns::spawn(async move {
+                sleep(RETRY_AFTER).await;
+                // It may be gone.
+                let _ = shard.hear(id, Word::Link(shipment.to));
+            });
+        }
+        Ok(true)
     }
 
     /// Tells a replica where the batch at its log's start begins, or has it looked for again.
@@ -99,7 +108,7 @@ impl Shard {
             Err(ReadRefusal::UnknownPartition) => return,
             Err(error) => {
                 tracing::warn!(partition = %id, %log_start, %error, "the beginning of a log could not be read for a replica that lacks it");
-                // Whoever asks meanwhile is answered by this.
+                // Another question meanwhile has the same answer.
                 self.replication.finds_again.borrow_mut().insert(id);
                 let shard = self.clone();
                 turns::spawn(async move {
@@ -139,12 +148,8 @@ impl Shard {
         turns::spend(length + batches.len() * BATCH_WORK_BYTES);
         self.counters.shipped_bytes.add(length as u64);
         let end = batches.last().map_or(first, BatchFacts::next_offset);
-        if let Some(sent) = batches.first().map(|batch| batch.first_offset) {
-            // What was trimmed since the order took the record before with it: then this is for a log of which all is committed.
-            let writer_before = match sent == first {
-                true => shipment.writer_before,
-                false => NO_EPOCH,
-            };
+        let sent = batches.first().map(|batch| batch.first_offset);
+        if let Some(writer_before) = sent.and_then(|sent| self.writer_before(id, sent)) {
             let prompt = Prompt::Append {
                 epoch: shipment.epoch,
                 writer_before,
@@ -159,6 +164,14 @@ impl Shard {
             self.keep_pace(shipment.to, length).await;
         }
         Ok(())
+    }
+
+    /// The writer before an offset of a replica's log; `None` if it is gone.
+    fn writer_before(&self, id: PartitionId, first: Offset) -> Option<Epoch> {
+        match &self.partitions.borrow().get(&id)?.role {
+            Role::Member(member) => Some(member.replica.writer_before(first)),
+            Role::Lone(_) => None,
+        }
     }
 
     /// Rests after a piece for a node. Each that is being filled may be sent twice what is appended.

@@ -116,7 +116,7 @@ pub(super) struct World {
     pub(super) shipped_max: usize,
     /// All nodes hear of the tail, whether their logs were compared or not.
     pub(super) tells_all: bool,
-    /// What others lack is sent with the next flush: the log may have changed meanwhile.
+    /// Pieces for others are sent with the next flush: the log may have changed meanwhile.
     pub(super) ships_late: bool,
     /// Says that messages go between nodes as the bytes of `crate::peer`.
     pub(super) goes_as_bytes: bool,
@@ -603,7 +603,6 @@ impl World {
             epoch,
             first,
             next_offset,
-            writer_before,
         } = *order
         else {
             panic!("no order to send anything: {order:?}");
@@ -615,7 +614,7 @@ impl World {
         if let Some(sent) = batches.first().map(|batch| batch.first_offset) {
             let message = Prompt::Append {
                 epoch,
-                writer_before: if sent == first { writer_before } else { NO_EPOCH },
+                writer_before: self.replica(node).writer_before(sent),
                 batches,
             };
             self.post(node, index(to), Message::Prompt(message));
