@@ -34,7 +34,7 @@ scenarios! {
     run_5_power_cut run_6_old_leader run_8_two_leaders_in_one_term
     run_9_cut_keeps_accepted run_10_late_landmark run_11_lost_promise run_12_old_acks run_13_late_metadata
     run_14_all_replicas_wanted run_15_trim_overtakes run_16_trim_hides_the_writer
-    run_17_lost_promiser run_20_begins_inside_a_batch
+    run_17_lost_promiser run_20_begins_inside_a_batch run_22_trim_overtakes_a_piece
 }
 
 /// Plays a script with a bug or a mistake in it: it must come out otherwise, or break something.
@@ -188,6 +188,7 @@ impl Stage {
                 let to = words[2].parse().expect("an offset");
                 self.world.trim(first().expect("a number"), record::Offset(to));
             }
+            "late" => self.world.ships_late = true,
             "deliver" => {
                 for letter in self.take(words[1], kind) {
                     self.deliver(letter);
