@@ -51,9 +51,14 @@ def protocol_settings(protocol):
             "heartbeat.interval.ms": contract.HEARTBEAT_MS}
 
 
+# librdkafka (2.16) asks where a partition begins behind a fetch that waits. If a rebalance comes before the answer, it takes that for
+# outdated, asks once more, and then begins there a second time, wherever it is by now, and even if it has the partition no more.
+FETCH_WAIT_MS = 20
+
+
 def consume(address, topic, group, protocol):
     consumer = Consumer({
-        **settings(address, group_id=group, auto_offset_reset="earliest", enable_auto_commit=False),
+        **settings(address, group_id=group, auto_offset_reset="earliest", enable_auto_commit=False, fetch_wait_max_ms=FETCH_WAIT_MS),
         **protocol_settings(protocol),
     })
     uncommitted = {}
