@@ -122,6 +122,8 @@ pub struct KafkaSettings {
 pub struct HttpSettings {
     /// `host:port` to listen on; port 0 takes any free one.
     pub listen: String,
+    /// The address that other nodes are told; without it, the one listened on.
+    pub advertised: Option<HostPort>,
     /// Says whether every answered request is a log line of its own at level info; else it is one at level debug.
     pub request_log: bool,
 }
@@ -348,6 +350,7 @@ impl Default for Config {
             },
             http: HttpSettings {
                 listen: "127.0.0.1:8092".to_owned(),
+                advertised: None,
                 request_log: false,
             },
             journal: JournalSettings {

@@ -20,6 +20,7 @@ mod media_type;
 mod nodes;
 mod observe;
 mod openapi;
+mod others;
 mod paging;
 mod places;
 mod problem;

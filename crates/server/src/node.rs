@@ -115,7 +115,12 @@ impl Node {
         for core in 0..node.cores() {
             facts.mailboxes.send(core, |_| turns::begin_to_count());
         }
+        let told = assembly::http_told(&facts.config, node.http_address, node.peer_address);
+        let mailboxes = facts.mailboxes.clone();
         node.http = Some(crate::http::HttpServer::start(http, facts).map_err(StartError::Thread)?);
+        if let Some(address) = told {
+            mailboxes.send(0, move |core| core.peers.tell_http(address));
+        }
         Ok(node)
     }
 

@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use platform::counters::Counter;
 use protocol::leader::NodeId;
-use protocol::metadata::{FeatureLevel, Metadata};
+use protocol::metadata::{Address, FeatureLevel, Metadata};
 use protocol::peer::{Encoded, Hello, KnownNode, Message, Own, ShardPair, WIRE_VERSIONS};
 use record::{DirectoryId, Offset};
 use tokio::sync::{Notify, OwnedSemaphorePermit, mpsc};
@@ -27,7 +27,7 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, mpsc};
 use crate::config::HostPort;
 use crate::core::Core;
 
-pub(crate) use dial::keep_metadata_links;
+pub(crate) use dial::{connect, keep_metadata_links};
 pub(crate) use join::{JoinError, join};
 pub(crate) use listen::let_peers_in;
 pub(crate) use replicas::{WantedLinks, keep_links};
@@ -75,6 +75,8 @@ pub(crate) struct Peers {
     traffic: RefCell<BTreeMap<NodeId, Rc<Traffic>>>,
     /// Addresses that are dialed until there is an image.
     seeds: RefCell<BTreeSet<HostPort>>,
+    /// Where this node serves HTTP, once it does and others can come there.
+    own_http: RefCell<Option<Address>>,
 }
 
 /// Traffic between this core and a node since the start.
@@ -109,6 +111,8 @@ struct Link {
     version: u16,
     /// The newest feature level that the peer knows.
     feature_level: FeatureLevel,
+    /// Where the peer serves HTTP, if it has said so.
+    http: Option<Address>,
     /// The node with the higher id has dialed, as is the rule.
     is_by_rule: bool,
     outgoing: mpsc::UnboundedSender<Outgoing>,
@@ -151,11 +155,7 @@ impl Peers {
 
     /// Sends a message to every node that there is a connection with for the metadata.
     pub(crate) fn tell_all(&self, message: &Message) {
-        let links = self.links.borrow();
-        let linked = links.keys().filter(|(purpose, _)| *purpose == Purpose::Metadata);
-        let nodes: Vec<NodeId> = linked.map(|(_, node)| *node).collect();
-        drop(links);
-        for node in nodes {
+        for node in self.linked() {
             self.send(Purpose::Metadata, node, message);
         }
     }
@@ -182,6 +182,40 @@ impl Peers {
         let links = self.links.borrow();
         let link = links.get(&(Purpose::Metadata, node));
         link.map(|link| link.feature_level)
+    }
+
+    /// Where a node serves HTTP; `None` if it has not said so since there is a connection with it.
+    pub(crate) fn http_of(&self, node: NodeId) -> Option<Address> {
+        let links = self.links.borrow();
+        links.get(&(Purpose::Metadata, node))?.http.clone()
+    }
+
+    /// The nodes that there is a connection with for the metadata.
+    pub(crate) fn linked(&self) -> Vec<NodeId> {
+        let links = self.links.borrow();
+        let metadata = links.keys().filter(|(purpose, _)| *purpose == Purpose::Metadata);
+        metadata.map(|(_, node)| *node).collect()
+    }
+
+    /// Takes note of where a peer serves HTTP.
+    fn note_http(&self, node: NodeId, address: Address) {
+        if let Some(link) = self.links.borrow_mut().get_mut(&(Purpose::Metadata, node)) {
+            link.http = Some(address);
+        }
+    }
+
+    /// Tells all nodes, and from now on each that comes, where this one serves HTTP.
+    pub(crate) fn tell_http(&self, address: Address) {
+        self.own_http.replace(Some(address.clone()));
+        self.tell_all(&Message::Http(address));
+    }
+
+    /// Tells a node that has come.
+    fn tell_http_to(&self, node: NodeId) {
+        let address = self.own_http.borrow().clone();
+        if let Some(address) = address {
+            self.send(Purpose::Metadata, node, &Message::Http(address));
+        }
     }
 
     /// Ends the connections for the metadata.
@@ -217,6 +251,7 @@ impl Peers {
             directory: peer.directory,
             version,
             feature_level: peer.feature_level,
+            http: None,
             is_by_rule,
             outgoing,
             queued_bytes: Rc::default(),

@@ -111,7 +111,8 @@ impl Phase {
             | Kind::Beat
             | Kind::RangeWish
             | Kind::RangeAnswer
-            | Kind::Relay => self == Phase::Admitted,
+            | Kind::Relay
+            | Kind::Http => self == Phase::Admitted,
         }
     }
 }

@@ -55,11 +55,13 @@ pub enum Kind {
     RangeAnswer,
     /// A leader's message that is passed on.
     Relay,
+    /// Where the sender serves HTTP.
+    Http,
 }
 
 impl Kind {
     /// All kinds, and their bytes.
-    pub const ALL: [(Kind, u8); 16] = [
+    pub const ALL: [(Kind, u8); 17] = [
         (Kind::Hello, 1),
         (Kind::Refused, 2),
         (Kind::Heartbeat, 3),
@@ -76,6 +78,7 @@ impl Kind {
         (Kind::RangeAnswer, 14),
         (Kind::Beat, 15),
         (Kind::Relay, 16),
+        (Kind::Http, 17),
     ];
 
     /// The kind's name, as errors have it.
@@ -98,6 +101,7 @@ impl Kind {
             Kind::RangeWish => "wish for a range",
             Kind::RangeAnswer => "range",
             Kind::Relay => "relay",
+            Kind::Http => "address of HTTP",
         }
     }
 
@@ -107,6 +111,7 @@ impl Kind {
         match self {
             Kind::RangeWish | Kind::RangeAnswer => 2,
             Kind::Relay => 3,
+            Kind::Http => 4,
             _ => 1,
         }
     }

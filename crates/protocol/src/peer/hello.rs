@@ -26,7 +26,7 @@ pub struct Versions {
 /// The versions that this program speaks.
 pub const WIRE_VERSIONS: Versions = Versions {
     lowest: 1,
-    highest: 3,
+    highest: 4,
 };
 
 impl Versions {

@@ -62,6 +62,8 @@ pub enum Message {
     RangeAnswer(RangeAnswer),
     /// A leader's message to the replicas of a partition, one behind the other.
     Relay(Relay),
+    /// Where the sender serves HTTP, so that the receiver can hand on to it what only the sender can answer.
+    Http(Address),
 }
 
 /// A sign of life.
@@ -121,6 +123,7 @@ impl Message {
             Message::RangeWish(_) => Kind::RangeWish,
             Message::RangeAnswer(_) => Kind::RangeAnswer,
             Message::Relay(_) => Kind::Relay,
+            Message::Http(_) => Kind::Http,
         }
     }
 
@@ -172,6 +175,7 @@ impl Message {
             Message::Join(join) => join.home.peer.as_ref().map_or(0, |peer| peer.host.len()),
             Message::Group(bytes) | Message::Proposal(bytes) => bytes.len(),
             Message::Peers(peers) => peers.iter().map(|peer| 6 + peer.host.len()).sum(),
+            Message::Http(address) => address.host.len(),
             Message::Durable(frames) | Message::Witnessed(frames) => 8 * frames.len(),
             Message::Hello(_)
             | Message::Heartbeat(_)
@@ -217,6 +221,7 @@ impl Message {
             Message::RangeWish(wish) => wish.write(writer),
             Message::RangeAnswer(answer) => answer.write(writer),
             Message::Relay(relay) => relay.write(writer),
+            Message::Http(address) => write_address(writer, address),
         }
     }
 
@@ -252,6 +257,7 @@ impl Message {
             Kind::RangeWish => Message::RangeWish(RangeWish::read(&mut reader)?),
             Kind::RangeAnswer => Message::RangeAnswer(RangeAnswer::read(&mut reader, body)?),
             Kind::Relay => Message::Relay(Relay::read(&mut reader, body)?),
+            Kind::Http => Message::Http(read_address(&mut reader)?),
         };
         reader.close()?;
         Ok(message)

@@ -42,7 +42,8 @@ fn decoder_for(kind: Kind) -> Decoder {
         | Kind::Beat
         | Kind::RangeWish
         | Kind::RangeAnswer
-        | Kind::Relay => admitted(BODY_BYTES_MAX),
+        | Kind::Relay
+        | Kind::Http => admitted(BODY_BYTES_MAX),
     }
 }
 
@@ -308,6 +309,13 @@ fn one_of_each() -> Vec<(&'static str, Message)> {
                     batches: batch(7, 42, 1).into(),
                 },
             ),
+        ),
+        (
+            "http",
+            Message::Http(Address {
+                host: "hemp".into(),
+                port: 8092,
+            }),
         ),
     ]
 }

@@ -139,6 +139,11 @@ pub(super) static KEYS: &[Key] = &[
         "Where HTTP is served: health, metrics, and the log itself under /v1; port 0 takes any free port.",
     ),
     word(
+        "http.advertised",
+        |c| Slot::Advertised(&mut c.http.advertised),
+        "Where other nodes reach HTTP, to hand on what only this one can answer; empty for the address that the node listens on, with the host of peer.advertised if it listens on every address.",
+    ),
+    word(
         "http.request_log",
         |c| Slot::Switch(&mut c.http.request_log),
         "Logs each HTTP request at level info; otherwise it is at level debug.",

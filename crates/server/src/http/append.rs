@@ -11,11 +11,13 @@ use axum::{Extension, Json};
 use shard::AppendAnswer;
 
 use axum::extract::{Path, Request, State};
+use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
+use futures_util::future::join_all;
 use platform::work::Pool;
-use record::PartitionId;
-use serde::Serialize;
+use record::{BatchHeader, PartitionId};
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::time::{Instant, timeout_at};
 
@@ -26,6 +28,7 @@ use super::App;
 use super::body;
 use super::cores::KnownTopic;
 use super::media_type::{MediaType, of_body};
+use super::others::{Other, is_handed_on};
 use super::problem::{Kind, Problem};
 use super::refusal::outcome_unknown;
 use super::uri::Query;
@@ -38,11 +41,13 @@ pub(super) const TAKES: &[MediaType] = &[
     MediaType::Text,
     MediaType::Bytes,
 ];
+/// A batch as Kafka's clients send it, and as it stands in the log: what nodes send each other.
+const BATCH: &str = "application/vnd.ropewalk.batch";
 /// Bodies up to this are made into batches on the HTTP thread itself.
 const SMALL_BYTES: usize = 64 << 10;
 
 /// The records that became durable in one partition.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 struct Appended {
     partition: i32,
     first_offset: i64,
@@ -58,6 +63,13 @@ pub(super) async fn to_partition(
 ) -> Result<Response, Problem> {
     let topic = app.cores.topic_of_clients(&topic).await?;
     let partition = topic.partition(&partition)?;
+    let headers = request.headers();
+    if let Some(leader) = app.cores.leader_elsewhere(partition, headers).await? {
+        return app.hand_on(&leader, request).await;
+    }
+    if is_handed_on(headers) && is_batch(headers) {
+        return append_batch(&app, &caller, partition, request).await;
+    }
     let mut batches = take_batches(&app, &caller, &topic, Some(partition.index), request).await?;
     let batch = batches.remove(0);
     let deadline = Instant::now() + app.limits.append_wait;
@@ -75,22 +87,32 @@ pub(super) async fn to_topic(
 ) -> Result<Response, Problem> {
     let topic = app.cores.topic_of_clients(&topic).await?;
     let batches = take_batches(&app, &caller, &topic, None, request).await?;
+    let partition = |batch: &Gathered| PartitionId {
+        topic: topic.id,
+        index: batch.partition,
+    };
+    let leaders = app
+        .cores
+        .leaders_elsewhere(batches.iter().map(partition).collect())
+        .await?;
     let deadline = Instant::now() + app.limits.append_wait;
     // All are handed over before any is waited for: they share flushes.
-    let answers: Vec<AppendAnswer> = batches
-        .iter()
-        .map(|batch| {
-            let partition = PartitionId {
-                topic: topic.id,
-                index: batch.partition,
-            };
-            app.cores.append(&caller, partition, batch.bytes.clone())
-        })
-        .collect();
+    let answers = batches.iter().zip(leaders).map(|(batch, leader)| {
+        let answer = leader.map(|leader| match leader {
+            None => Ok(app.cores.append(&caller, partition(batch), batch.bytes.clone())),
+            Some(leader) => Err(leader),
+        });
+        async {
+            match answer? {
+                Ok(answer) => wait(answer, batch, deadline).await,
+                Err(leader) => append_elsewhere(&app, &leader, &topic.name, batch, deadline).await,
+            }
+        }
+    });
     let mut appended = Vec::with_capacity(batches.len());
     let mut refused: Option<(i32, Problem)> = None;
-    for (answer, batch) in answers.into_iter().zip(&batches) {
-        match wait(answer, batch, deadline).await {
+    for (answer, batch) in join_all(answers).await.into_iter().zip(&batches) {
+        match answer {
             Ok(one) => appended.push(one),
             Err(problem) => refused = refused.or(Some((batch.partition, problem))),
         }
@@ -116,6 +138,42 @@ async fn wait(answer: AppendAnswer, batch: &Gathered, deadline: Instant) -> Resu
         first_offset: outcome.first_offset.0,
         count: batch.count,
     })
+}
+
+/// Has the leader of a partition, another node, append a batch.
+async fn append_elsewhere(
+    app: &App,
+    leader: &Other,
+    topic: &str,
+    batch: &Gathered,
+    deadline: Instant,
+) -> Result<Appended, Problem> {
+    let path = format!("/v1/topics/{topic}/partitions/{}/records", batch.partition);
+    let telling = app.cores.tell_other(leader, &path, BATCH, batch.bytes.clone());
+    timeout_at(deadline, telling)
+        .await
+        .map_err(|_| outcome_unknown())?
+}
+
+/// Appends the batch that another node has made of its client's records.
+async fn append_batch(
+    app: &App,
+    caller: &Caller,
+    partition: PartitionId,
+    request: Request,
+) -> Result<Response, Problem> {
+    let (body, room) = body::read(app, caller, request, app.body_bytes_max()).await?;
+    let header = BatchHeader::read(&body);
+    let header = header.map_err(|error| Problem::new(Kind::MalformedBody, error.to_string()))?;
+    let batch = Gathered::of(partition.index, body, header.record_count).holding(Arc::new(room));
+    let deadline = Instant::now() + app.limits.append_wait;
+    let answer = app.cores.append(caller, partition, batch.bytes.clone());
+    Ok(Json(wait(answer, &batch, deadline).await?).into_response())
+}
+
+fn is_batch(headers: &HeaderMap) -> bool {
+    let media_type = headers.get(header::CONTENT_TYPE);
+    media_type.is_some_and(|media_type| media_type.as_bytes() == BATCH.as_bytes())
 }
 
 /// A request's body as batches, at least one. They hold room until they are dropped.

@@ -169,20 +169,24 @@ pub(super) fn busy(why: &str) -> Problem {
 }
 
 /// A text and what has to last as long as it does.
-struct Held<T> {
-    text: Vec<u8>,
+struct Held<B, T> {
+    text: B,
     _with: T,
 }
 
-impl<T> AsRef<[u8]> for Held<T> {
+impl<B: AsRef<[u8]>, T> AsRef<[u8]> for Held<B, T> {
     fn as_ref(&self) -> &[u8] {
-        &self.text
+        self.text.as_ref()
     }
 }
 
 /// A text that keeps `with` until the last piece of it is written or thrown away: all pieces share the text's memory, and
 /// hyper lets go of a body before it has written what came of it.
-pub(super) fn holding<T: Send + 'static>(text: Vec<u8>, with: T) -> Bytes {
+pub(super) fn holding<B, T>(text: B, with: T) -> Bytes
+where
+    B: AsRef<[u8]> + Send + 'static,
+    T: Send + 'static,
+{
     Bytes::from_owner(Held { text, _with: with })
 }
 

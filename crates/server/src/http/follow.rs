@@ -83,7 +83,7 @@ pub(super) async fn follow(
 }
 
 /// A place for one more follower.
-fn find_seat(app: &App, caller: &Caller) -> Result<Seat, Problem> {
+pub(super) fn find_seat(app: &App, caller: &Caller) -> Result<Seat, Problem> {
     let limits = &app.limits.followers;
     let taken = app
         .followers

@@ -12,15 +12,17 @@ use std::sync::Arc;
 
 use axum::Extension;
 use axum::extract::{Path, Request, State};
-use axum::http::StatusCode;
-use axum::response::Response;
+use axum::http::{StatusCode, Uri};
+use axum::response::{IntoResponse, Response};
+use futures_util::future::join_all;
 use protocol::groups::{ListedGroup, Name};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tokio::time::timeout;
 
 use super::App;
 use super::body::held_json;
 use super::connection::Connection;
+use super::others::{Other, is_handed_on};
 use super::paging::Paging;
 use super::problem::Problem;
 use super::refusal::outcome_unknown;
@@ -32,12 +34,12 @@ pub(super) use forget_offsets::forget_offsets;
 pub(super) use set_offsets::set_offsets;
 
 /// A group as the list has it.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 struct Listed {
     name: String,
     #[serde(rename = "type")]
-    kind: &'static str,
-    state: &'static str,
+    kind: String,
+    state: String,
     protocol_type: Option<String>,
 }
 
@@ -45,8 +47,8 @@ impl Listed {
     fn of(group: &ListedGroup) -> Listed {
         Listed {
             name: group.group.to_string(),
-            kind: group.group_type.name(),
-            state: group.state.name(),
+            kind: group.group_type.name().to_owned(),
+            state: group.state.name().to_owned(),
             protocol_type: or_none(Some(&group.protocol_type)),
         }
     }
@@ -58,6 +60,15 @@ struct Listing {
     groups: Vec<Listed>,
     /// With which the list goes on.
     next: Option<String>,
+    /// Nodes whose groups are not among them, for they are away or have not said where they serve HTTP.
+    missing_nodes: Vec<i32>,
+}
+
+/// The part of another node's list that is wanted.
+#[derive(Debug, Deserialize)]
+struct OthersListing {
+    groups: Vec<Listed>,
+    next: Option<String>,
 }
 
 /// Answers `GET /v1/groups`: by name, so many at a time.
@@ -68,9 +79,34 @@ pub(super) async fn list(
 ) -> Result<Response, Problem> {
     let paging = Paging::read(&Query::read(request.uri().query(), Paging::PARAMETERS)?)?;
     let found = coordinator::list(&app, &paging).await?;
-    let (groups, next) = paging.cut(found, |group| &group.group);
-    let groups = groups.iter().map(Listed::of).collect();
-    held_json(&app, &connection, Listing { groups, next }).await
+    let mut found: Vec<Listed> = found.iter().map(Listed::of).collect();
+    let (mut missing_nodes, mut are_cut) = (Vec::new(), false);
+    if !is_handed_on(request.headers()) {
+        let (others, missing) = app.cores.others().await?;
+        missing_nodes = missing;
+        let asked = others.iter().map(|other| list_of(&app, other, request.uri()));
+        for listing in join_all(asked).await {
+            let OthersListing { groups, next } = listing?;
+            are_cut |= next.is_some();
+            found.extend(groups);
+        }
+        found = paging.first_by_name(found, |group| &group.name);
+    }
+    let (groups, next) = paging.cut(found, |group| &group.name);
+    let last = groups.last().filter(|_| are_cut);
+    let next = next.or_else(|| last.map(|last| last.name.clone()));
+    let listing = Listing {
+        groups,
+        next,
+        missing_nodes,
+    };
+    held_json(&app, &connection, listing).await
+}
+
+/// The same page of the groups that another node coordinates: whatever more there is comes behind them in any case.
+async fn list_of(app: &App, other: &Other, uri: &Uri) -> Result<OthersListing, Problem> {
+    let path_and_query = uri.path_and_query().map_or("/v1/groups", |path| path.as_str());
+    app.cores.ask_other(other, path_and_query).await
 }
 
 /// Answers `DELETE /v1/groups/{group}`.
@@ -78,10 +114,13 @@ pub(super) async fn delete(
     State(app): State<Arc<App>>,
     Path(name): Path<String>,
     request: Request,
-) -> Result<StatusCode, Problem> {
+) -> Result<Response, Problem> {
+    if let Some(other) = app.cores.coordinator_elsewhere(&name, request.headers()).await? {
+        return app.hand_on(&other, request).await;
+    }
     Query::read(request.uri().query(), &[])?;
     in_time(&app, coordinator::delete(&app, &Name::from(name))).await??;
-    Ok(StatusCode::NO_CONTENT)
+    Ok(StatusCode::NO_CONTENT.into_response())
 }
 
 /// Waits for a change as long as one may take.

@@ -90,8 +90,8 @@ fn check_origin(method: &Method, headers: &HeaderMap, config: &Config) -> Result
         (Some((_, authority)), Some(host)) if authority == host => match is_own(host, config) {
             true => Ok(()),
             false => refused(
-                "pages may change something here only under an IP address, localhost, or the host of http.listen or \
-                 kafka.advertised: another origin may have this name",
+                "pages may change something here only under an IP address, localhost, or the host of http.listen, \
+                 http.advertised or kafka.advertised: another origin may have this name",
             ),
         },
         _ => refused("pages of other origins may not change anything here"),
@@ -104,14 +104,16 @@ fn is_own(authority: &str, config: &Config) -> bool {
         return false;
     };
     let listens = host_of(&config.http.listen);
-    let advertised = config.kafka.advertised.as_ref();
-    let names = [
-        Some("localhost"),
-        listens.as_deref(),
-        advertised.map(|advertised| advertised.host.as_str()),
-    ];
-    let is_name = |name: &str| name.eq_ignore_ascii_case(&host);
-    host.parse::<IpAddr>().is_ok() || names.into_iter().flatten().any(is_name)
+    let advertised = [&config.http.advertised, &config.kafka.advertised];
+    let advertised = advertised
+        .into_iter()
+        .flatten()
+        .map(|advertised| advertised.host.as_str());
+    let mut names = ["localhost"]
+        .into_iter()
+        .chain(listens.as_deref())
+        .chain(advertised);
+    host.parse::<IpAddr>().is_ok() || names.any(|name| name.eq_ignore_ascii_case(&host))
 }
 
 /// The host of `host:port`, IPv6 without its brackets.

@@ -135,6 +135,20 @@ impl Problem {
         self
     }
 
+    /// The problem in the body of another node's answer, if there is one.
+    pub(super) fn read(body: &[u8]) -> Option<Problem> {
+        let mut more: Map<String, Value> = serde_json::from_slice(body).ok()?;
+        let kind = more.remove("type")?;
+        let kind = Kind::named(kind.as_str()?.strip_prefix(TYPE_PREFIX)?)?;
+        let detail = more.remove("detail")?.as_str()?.to_owned();
+        more.remove("title");
+        more.remove("status");
+        Some(Problem {
+            more,
+            ..Problem::new(kind, detail)
+        })
+    }
+
     /// The body.
     pub(super) fn json(&self) -> Value {
         let status = self.kind.status();

@@ -144,6 +144,9 @@ pub(super) async fn from_partition(
 ) -> Result<Response, Problem> {
     let topic = app.cores.topic(&topic).await?;
     let partition = topic.partition(&partition)?;
+    if let Some(leader) = app.cores.leader_elsewhere(partition, request.headers()).await? {
+        return app.hand_on(&leader, request).await;
+    }
     let query = request.uri().query();
     if media_type == MediaType::EventStream {
         return follow::follow(app, partition, query, request.headers(), (connection, caller)).await;

@@ -15,6 +15,7 @@ use kafka_wire::{
 };
 use platform::slices::next_slice;
 use protocol::Durability;
+use protocol::leader::NodeId;
 use protocol::metadata::{ApplyError, Metadata, PlanError, Plans, ReplicaSet, Topic};
 use record::{PartitionId, TopicId};
 use serde::{Deserialize, Serialize};
@@ -26,13 +27,14 @@ use crate::controller::ChangeError;
 use crate::core::Core;
 use crate::error_codes::change_code;
 use crate::groups::topic_settings;
-use crate::log_bounds::bounds_of;
+use crate::log_bounds::{LogBounds, bounds_of};
 
 use super::App;
 use super::body::held_json;
 use super::connection::Connection;
 use super::cores::unknown_topic;
 use super::json_body::{Members, Object, take_json};
+use super::others::is_handed_on;
 use super::paging::Paging;
 use super::problem::{Kind, Problem};
 use super::refusal::change_problem;
@@ -189,7 +191,11 @@ pub(super) async fn describe(
     request: Request,
 ) -> Result<Response, Problem> {
     Query::read(request.uri().query(), &[])?;
-    held_json(&app, &connection, describe_topic(&app, &name).await?).await
+    let described = match is_handed_on(request.headers()) {
+        true => describe_here(&app, &name).await?,
+        false => describe_topic(&app, &name).await?,
+    };
+    held_json(&app, &connection, described).await
 }
 
 /// A topic with its partitions.
@@ -207,7 +213,7 @@ struct DescribedPartition {
     partition: i32,
     leader: i32,
     epoch: i32,
-    /// Missing if its core does not tell.
+    /// Missing if its core, or the node that leads it, does not tell.
     first_offset: Option<i64>,
     tail: Option<i64>,
     replicas: Vec<i32>,
@@ -217,7 +223,21 @@ struct DescribedPartition {
     unclean_epochs: Vec<i32>,
 }
 
+/// A topic, with what the leaders of its partitions tell.
 async fn describe_topic(app: &App, name: &str) -> Result<Described, Problem> {
+    let mut described = describe_here(app, name).await?;
+    let untold = described.partitions.iter_mut();
+    let mut untold: Vec<_> = untold.filter(|partition| partition.tail.is_none()).collect();
+    let leaders = untold.iter().map(|partition| NodeId(partition.leader));
+    let bounds = app.cores.bounds_elsewhere(name, leaders.collect()).await?;
+    for partition in &mut untold {
+        partition.set_bounds(bounds.get(&partition.partition).copied());
+    }
+    Ok(described)
+}
+
+/// A topic as far as this node knows it.
+async fn describe_here(app: &App, name: &str) -> Result<Described, Problem> {
     let wanted = name.to_owned();
     let described = app.cores.ask_metadata(move |core| async move {
         let listed = core.with_metadata(|metadata| {
@@ -240,8 +260,7 @@ async fn describe_topic(app: &App, name: &str) -> Result<Described, Problem> {
         let ids = (0..listed.partitions).map(|index| Ok(PartitionId { topic: id, index }));
         let bounds = bounds_of(&core, ids).await;
         for (partition, bounds) in partitions.iter_mut().zip(bounds) {
-            partition.first_offset = bounds.map(|bounds| bounds.log_start.0);
-            partition.tail = bounds.map(|bounds| bounds.tail.0);
+            partition.set_bounds(bounds);
         }
         Some((listed, partitions))
     });
@@ -267,6 +286,11 @@ impl DescribedPartition {
             joining: state.joining().map(|node| node.0).collect(),
             unclean_epochs: state.unclean.iter().map(|epoch| epoch.0).collect(),
         })
+    }
+
+    fn set_bounds(&mut self, bounds: Option<LogBounds>) {
+        self.first_offset = bounds.map(|bounds| bounds.log_start.0);
+        self.tail = bounds.map(|bounds| bounds.tail.0);
     }
 }
 

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Path, Request, State};
+use axum::response::{IntoResponse, Response};
 use record::Offset;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::time::timeout;
 
 use super::App;
@@ -21,9 +22,12 @@ pub(super) async fn before(
     State(app): State<Arc<App>>,
     Path((topic, partition)): Path<(String, String)>,
     request: Request,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Response, Problem> {
     let topic = app.cores.topic_of_clients(&topic).await?;
     let partition = topic.partition(&partition)?;
+    if let Some(leader) = app.cores.leader_elsewhere(partition, request.headers()).await? {
+        return app.hand_on(&leader, request).await;
+    }
     let query = Query::read(request.uri().query(), &["before"])?;
     let first_kept = match query.get("before") {
         Some(UP_TO_TAIL) => app.cores.bounds(partition).await?.tail,
@@ -43,7 +47,6 @@ pub(super) async fn before(
     facts
         .change_log
         .tell_trim(now, &topic.name, partition.index, trimmed);
-    Ok(Json(
-        json!({ "partition": partition.index, "first_offset": trimmed.next.0 }),
-    ))
+    let answer = json!({ "partition": partition.index, "first_offset": trimmed.next.0 });
+    Ok(Json(answer).into_response())
 }

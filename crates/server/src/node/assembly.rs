@@ -4,7 +4,7 @@
 //! the partitions, then let clients in. Nothing is served before everything is known. Nothing here knows whether the parts are real.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -418,6 +418,24 @@ fn told(advertised: &Option<HostPort>, bound: SocketAddr) -> Address {
     }
 }
 
+/// Where other nodes reach HTTP. One that listens on every address is at the host where other nodes connect; and one that only its own
+/// machine reaches is told to nobody, unless all nodes are on that machine.
+pub(super) fn http_told(config: &Config, http: SocketAddr, peer: Option<SocketAddr>) -> Option<Address> {
+    let peer = told(&config.peer.advertised, peer?);
+    let address = told(&config.http.advertised, http);
+    if config.http.advertised.is_some() {
+        return Some(address);
+    }
+    if http.ip().is_unspecified() {
+        return Some(Address {
+            host: peer.host,
+            port: address.port,
+        });
+    }
+    let is_alone = |host: &str| host == "localhost" || host.parse().is_ok_and(|ip: IpAddr| ip.is_loopback());
+    (is_alone(&peer.host) || !http.ip().is_loopback()).then_some(address)
+}
+
 /// Things that an operator should know about where the node's data is.
 pub(super) fn disk_warnings(disk: &dyn Disk, config: &Config) -> Option<String> {
     (disk.durable_write_mode() == DurableWriteMode::Buffered).then(|| {
@@ -498,4 +516,46 @@ async fn on_every_core(
         done.map_err(|stopping| stopping.to_string())??;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn http_is_told_to_those_who_reach_it() {
+        let config = |peer: Option<&str>, http: Option<&str>| {
+            let mut config = Config::default();
+            config.peer.advertised = peer.and_then(HostPort::parse);
+            config.http.advertised = http.and_then(HostPort::parse);
+            config
+        };
+        let told = |config: &Config, http: &str, peer: Option<&str>| {
+            let bound = |address: &str| address.parse::<SocketAddr>().expect("an address");
+            let told = http_told(config, bound(http), peer.map(bound));
+            told.map(|Address { host, port }| format!("{host} {port}"))
+        };
+        let here = |http| told(&config(None, None), http, Some("127.0.0.1:7000"));
+        assert_eq!(here("127.0.0.1:8092").as_deref(), Some("127.0.0.1 8092"));
+        assert_eq!(here("0.0.0.0:8092").as_deref(), Some("127.0.0.1 8092"));
+        let away = |http| told(&config(Some("hemp:7000"), None), http, Some("0.0.0.0:7000"));
+        assert_eq!(away("[::]:8092").as_deref(), Some("hemp 8092"));
+        assert_eq!(away("10.0.0.1:8092").as_deref(), Some("10.0.0.1 8092"));
+        assert_eq!(
+            away("127.0.0.1:8092"),
+            None,
+            "another machine would find itself there"
+        );
+        let said = told(
+            &config(None, Some("flax:80")),
+            "127.0.0.1:8092",
+            Some("10.0.0.1:7000"),
+        );
+        assert_eq!(said.as_deref(), Some("flax 80"));
+        assert_eq!(
+            told(&config(None, None), "10.0.0.1:8092", None),
+            None,
+            "there are no others"
+        );
+    }
 }

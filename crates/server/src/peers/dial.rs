@@ -296,7 +296,7 @@ async fn greet(core: &Rc<Core>, addresses: &[SocketAddr], purpose: Purpose) -> R
 }
 
 /// Connects to the first of these addresses where somebody listens.
-pub(super) async fn connect(net: &Arc<dyn Net>, addresses: &[SocketAddr]) -> io::Result<Stream> {
+pub(crate) async fn connect(net: &Arc<dyn Net>, addresses: &[SocketAddr]) -> io::Result<Stream> {
     let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
     let mut all_refuse = true;
     for address in addresses {

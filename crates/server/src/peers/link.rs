@@ -143,6 +143,7 @@ pub(super) async fn converse(core: &Rc<Core>, conversation: Conversation) -> End
         // Before anything by which it could come to serve.
         core.tell_witness(&peer);
         core.tell_durable_to(node);
+        core.peers.tell_http_to(node);
         core.compare_images(node, peer.image_offset);
         if peer.image_offset == Offset::ZERO {
             // It may know nobody else.
@@ -237,6 +238,7 @@ impl Reader<'_> {
                 self.core.handle_proposal(self.peer.node, entry);
             }
             (Message::Peers(peers), Purpose::Metadata) => self.core.dial_told(peers),
+            (Message::Http(address), Purpose::Metadata) => self.core.peers.note_http(self.peer.node, address),
             (Message::Durable(frames), Purpose::Metadata) => self.core.handle_durable(&self.peer, frames),
             (Message::Witnessed(frames), Purpose::Metadata) => self.core.handle_witnessed(&frames),
             (Message::Replica { partition, message }, Purpose::Shard(shard)) => {

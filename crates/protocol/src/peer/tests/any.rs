@@ -42,14 +42,16 @@ fn any_metadata_message() -> impl Strategy<Value = Message> {
             true => Message::Durable(frames),
             false => Message::Witnessed(frames),
         }),
-        vec(("[a-z.]{1,20}", any::<u16>()), 0..4).prop_map(|peers| {
-            let address = |(host, port): (String, u16)| Address {
-                host: host.into(),
-                port,
-            };
-            Message::Peers(peers.into_iter().map(address).collect())
-        }),
+        vec(any_address(), 0..4).prop_map(Message::Peers),
+        any_address().prop_map(Message::Http),
     ]
+}
+
+fn any_address() -> impl Strategy<Value = Address> {
+    ("[a-z.]{1,20}", any::<u16>()).prop_map(|(host, port)| Address {
+        host: host.into(),
+        port,
+    })
 }
 
 /// Any message of those that replicas send.

@@ -2,10 +2,11 @@
 
 use super::*;
 
-const FILES: [&str; 3] = [
+const FILES: [&str; 4] = [
     include_str!("../../../testdata/peers/version-1.txt"),
     include_str!("../../../testdata/peers/version-2.txt"),
     include_str!("../../../testdata/peers/version-3.txt"),
+    include_str!("../../../testdata/peers/version-4.txt"),
 ];
 
 /// Name and bytes of the messages in the files, each with those that its version has added.

@@ -44,6 +44,15 @@ pub(super) struct Gathered {
 }
 
 impl Gathered {
+    pub(super) fn of(partition: i32, bytes: Bytes, count: i32) -> Gathered {
+        Gathered {
+            partition,
+            bytes,
+            count,
+            _room: None,
+        }
+    }
+
     /// The same, with the room that it takes.
     pub(super) fn holding(self, room: Arc<Room>) -> Gathered {
         Gathered {

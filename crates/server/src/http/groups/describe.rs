@@ -45,6 +45,9 @@ pub(in super::super) async fn describe(
     Extension(connection): Extension<Connection>,
     request: Request,
 ) -> Result<Response, Problem> {
+    if let Some(other) = app.cores.coordinator_elsewhere(&name, request.headers()).await? {
+        return app.hand_on(&other, request).await;
+    }
     let page = Page::read(&Query::read(request.uri().query(), Paging::PARAMETERS)?)?;
     let name = Name::from(name);
     let mut group = told(&name, coordinator::describe(&app, &name).await?);

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Path, Request, State};
+use axum::response::{IntoResponse, Response};
 use protocol::groups::{DeleteOffsets, FetchTopic, Name, TopicPartition};
 use serde::Serialize;
 
@@ -14,7 +15,7 @@ use super::{coordinator, in_time};
 
 /// The offsets that are gone.
 #[derive(Debug, Serialize)]
-pub(in super::super) struct ForgottenOffsets {
+struct ForgottenOffsets {
     topic: String,
     forgotten: Vec<Forgotten>,
 }
@@ -31,7 +32,10 @@ pub(in super::super) async fn forget_offsets(
     State(app): State<Arc<App>>,
     Path(name): Path<String>,
     request: Request,
-) -> Result<Json<ForgottenOffsets>, Problem> {
+) -> Result<Response, Problem> {
+    if let Some(other) = app.cores.coordinator_elsewhere(&name, request.headers()).await? {
+        return app.hand_on(&other, request).await;
+    }
     let query = Query::read(request.uri().query(), &["topic"])?;
     let Some(topic) = query.get("topic") else {
         let detail = "say of which topic: topic=NAME";
@@ -67,8 +71,9 @@ pub(in super::super) async fn forget_offsets(
         // Of one topic all go, or none.
         done.outcome?;
     }
-    Ok(Json(ForgottenOffsets {
+    let answer = ForgottenOffsets {
         topic: topic.name.to_string(),
         forgotten,
-    }))
+    };
+    Ok(Json(answer).into_response())
 }

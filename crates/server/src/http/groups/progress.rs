@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use protocol::groups::{CommittedOffset, FetchedTopic, Name};
+use protocol::leader::NodeId;
 use record::Offset;
 use serde::Serialize;
 
@@ -95,16 +96,7 @@ impl Page {
     ) -> Result<(Vec<Progress>, Option<String>), Problem> {
         let (told, next) = self.cut(&all(fetched, members));
         let places: Vec<Place> = told.iter().map(|(place, _)| place.clone()).collect();
-        let bounds = app.cores.ask_metadata(move |core| async move {
-            let found: Vec<_> = core.with_metadata(|metadata| {
-                let found = places.iter();
-                found
-                    .map(|(topic, index)| find_partition(metadata, topic, *index))
-                    .collect()
-            });
-            bounds_of(&core, found.into_iter()).await
-        });
-        let told = told.into_iter().zip(bounds.await?);
+        let told = told.into_iter().zip(bounds_of_all(app, places).await?);
         let told = told.map(|((place, committed), bounds)| Progress::of(place, committed, bounds));
         Ok((told.collect(), next))
     }
@@ -125,6 +117,37 @@ impl Page {
         }
         (told, None)
     }
+}
+
+/// The bounds of partitions, in order, whoever leads them.
+async fn bounds_of_all(app: &App, places: Vec<Place>) -> Result<Vec<Option<LogBounds>>, Problem> {
+    let asked = app.cores.ask_metadata(move |core| async move {
+        let (found, leaders): (Vec<_>, Vec<_>) = core.with_metadata(|metadata| {
+            let found = places.iter().map(|(topic, index)| {
+                let found = find_partition(metadata, topic, *index);
+                let leader = found.ok().and_then(|found| metadata.partition(found));
+                (found, leader.map(|state| state.leader))
+            });
+            found.unzip()
+        });
+        (bounds_of(&core, found.into_iter()).await, leaders, places)
+    });
+    let (mut bounds, leaders, places) = asked.await?;
+    let mut untold: BTreeMap<&Name, Vec<NodeId>> = BTreeMap::new();
+    for (((topic, _), leader), bounds) in places.iter().zip(leaders).zip(&bounds) {
+        if let (None, Some(leader)) = (bounds, leader) {
+            untold.entry(topic).or_default().push(leader);
+        }
+    }
+    for (topic, leaders) in untold {
+        let told = app.cores.bounds_elsewhere(topic, leaders).await?;
+        for (place, bounds) in places.iter().zip(&mut bounds) {
+            if place.0 == *topic {
+                *bounds = bounds.or_else(|| told.get(&place.1).copied());
+            }
+        }
+    }
+    Ok(bounds)
 }
 
 /// A topic's name has no colon.

@@ -4,6 +4,7 @@
 
 mod wanted;
 
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -14,6 +15,7 @@ use protocol::groups::{
     CommitOffsets, CommitPartition, CommittedOffset, FetchTopic, GroupError, Name, OffsetCommitter,
     PartitionOutcome, TopicPartition,
 };
+use protocol::leader::NodeId;
 use record::{Offset, PartitionId};
 use serde::Serialize;
 use serde_json::json;
@@ -30,8 +32,10 @@ use super::super::body::write_json;
 use super::super::connection::Connection;
 use super::super::cores::Unread;
 use super::super::json_body::{Items, take_json};
+use super::super::others::Other;
 use super::super::problem::{Kind, Problem};
 use super::super::read::Start;
+use super::super::refusal::out_of_range;
 use super::super::uri::Query;
 use super::coordinator::{self, GroupRefusal};
 use super::in_time;
@@ -70,6 +74,9 @@ pub(in super::super) async fn set_offsets(
     Extension(caller): Extension<Arc<Caller>>,
     request: Request,
 ) -> Result<Response, Problem> {
+    if let Some(other) = app.cores.coordinator_elsewhere(&name, request.headers()).await? {
+        return app.hand_on(&other, request).await;
+    }
     let dry_run = Query::read(request.uri().query(), &["dry_run"])?.switch("dry_run")?;
     let (Items(wanted), _room) =
         take_json::<Items<Wanted, OFFSETS_MAX>>(&app, &caller, request, BODY_BYTES_MAX).await?;
@@ -100,12 +107,7 @@ async fn find_moves(app: &App, group: &Name, wanted: Vec<Wanted>) -> Result<Vec<
     let ids = app.cores.partitions(named).await?;
     check_without_members(app, group).await?;
     let before = committed(app, group, &wanted).await?;
-    let starts = ids
-        .iter()
-        .copied()
-        .zip(wanted.iter().map(|wanted| wanted.start))
-        .collect();
-    let offsets = find_offsets(app, starts).await?;
+    let offsets = find_offsets(app, &wanted, &ids).await?;
     let found = wanted.into_iter().zip(ids).zip(before.into_iter().zip(offsets));
     let moves = found.map(|((wanted, id), (before, offset))| Move {
         topic: wanted.topic,
@@ -147,20 +149,93 @@ async fn committed(app: &App, group: &Name, wanted: &[Wanted]) -> Result<Vec<Opt
     Ok(offsets.collect())
 }
 
-/// The offsets that are meant, in order.
-async fn find_offsets(app: &App, starts: Vec<(PartitionId, Start)>) -> Result<Vec<Offset>, Problem> {
+/// The offsets that are meant, in order, whoever leads the partitions.
+async fn find_offsets(app: &App, wanted: &[Wanted], ids: &[PartitionId]) -> Result<Vec<Offset>, Problem> {
+    let leaders = app.cores.leaders_elsewhere(ids.to_vec()).await?;
+    let (mut here, mut elsewhere) = (Vec::new(), Vec::new());
+    for (entry, leader) in leaders.into_iter().enumerate() {
+        match leader.map_err(|problem| problem.with("entry", entry))? {
+            None => here.push(entry),
+            Some(leader) => elsewhere.push((entry, leader)),
+        }
+    }
+    let starts = here
+        .iter()
+        .map(|entry| (ids[*entry], wanted[*entry].start))
+        .collect();
+    let found_here = find_offsets_here(app, starts).await?;
+    let found_elsewhere = find_offsets_elsewhere(app, wanted, elsewhere).await?;
+    let found: BTreeMap<usize, Result<Offset, Problem>> =
+        here.into_iter().zip(found_here).chain(found_elsewhere).collect();
+    let offsets = found.into_iter();
+    offsets
+        .map(|(entry, found)| found.map_err(|problem| problem.with("entry", entry)))
+        .collect()
+}
+
+/// The same of partitions that other nodes lead, by entry.
+async fn find_offsets_elsewhere(
+    app: &App,
+    wanted: &[Wanted],
+    entries: Vec<(usize, Other)>,
+) -> Result<Vec<(usize, Result<Offset, Problem>)>, Problem> {
+    let mut leaders: BTreeMap<&str, Vec<NodeId>> = BTreeMap::new();
+    for (entry, leader) in &entries {
+        leaders
+            .entry(&wanted[*entry].topic)
+            .or_default()
+            .push(leader.node());
+    }
+    let mut bounds = BTreeMap::new();
+    for (topic, leaders) in leaders {
+        bounds.insert(topic, app.cores.bounds_elsewhere(topic, leaders).await?);
+    }
+    let mut found = Vec::with_capacity(entries.len());
+    for (entry, leader) in entries {
+        let Wanted {
+            topic,
+            partition,
+            start,
+        } = &wanted[entry];
+        let offset = match bounds[topic.as_str()].get(partition) {
+            None => Err(leader.unavailable("it does not tell the bounds of the partition")),
+            Some(bounds) => match start {
+                Start::At(offset) => Ok(*offset),
+                Start::Earliest => Ok(bounds.log_start),
+                Start::Latest => Ok(bounds.tail),
+                Start::Since(ms) => {
+                    let first = app.cores.first_since(&leader, topic, *partition, *ms).await;
+                    first.map(|first| first.unwrap_or(bounds.tail))
+                }
+            }
+            .and_then(
+                |offset| match (bounds.log_start..=bounds.tail).contains(&offset) {
+                    true => Ok(offset),
+                    false => Err(out_of_range(offset, bounds.log_start, bounds.tail)),
+                },
+            ),
+        };
+        found.push((entry, offset));
+    }
+    Ok(found)
+}
+
+/// The same of partitions that this node leads, in order.
+async fn find_offsets_here(
+    app: &App,
+    starts: Vec<(PartitionId, Start)>,
+) -> Result<Vec<Result<Offset, Problem>>, Problem> {
     let asked = app.cores.ask_metadata(move |core| async move {
         let questions = starts.into_iter().map(Ok);
         let find = |shard: Rc<Shard>, id, start| async move { Ok(find_offset(&shard, id, start).await) };
         ask_owners(&core, &None, questions, find).await
     });
-    let found = asked.await?.enumerate();
-    let offsets = found.map(|(entry, found)| {
+    let offsets = asked.await?.map(|found| {
         // No refusal but this one comes from the way there.
         let found = found.map_err(|_| Problem::from(Stopping))?;
-        found.map_err(|refusal| Problem::from(Unread::from(refusal)).with("entry", entry))
+        found.map_err(|refusal| Unread::from(refusal).into())
     });
-    offsets.collect()
+    Ok(offsets.collect())
 }
 
 /// On the core that owns the partition: what is meant, if it is there.

@@ -42,6 +42,13 @@ pub(super) fn groups() -> Vec<(&'static str, Value)> {
     let listing = [
         ("groups", list(reference("ListedGroup"))),
         ("next", or_null("string")),
+        (
+            "missing_nodes",
+            json!({
+                "type": "array", "items": whole(),
+                "description": "Nodes whose groups are not among them: they are away, or have not said where they serve HTTP.",
+            }),
+        ),
     ];
     let mut schemas = vec![
         ("ListedGroup", object(&listed, &[])),

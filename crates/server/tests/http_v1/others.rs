@@ -1,0 +1,234 @@
+//! Three nodes: each answers what only another can, as if it were that one.
+
+use serde_json::{Value, json};
+
+use crate::client::{Answer, Http};
+use crate::refusals::expect;
+use crate::support::{TestNode, eventually};
+
+const RECORDS: &str = "/v1/topics/orders/partitions";
+
+/// Three nodes; a topic of six partitions of one replica, two for each node; and a topic of the groups with a part for each node.
+fn three() -> ([TestNode; 3], [Http; 3]) {
+    let settings = |peers: Option<&str>| {
+        let peers = peers.map(|peers| ("cluster.join", peers));
+        let own = [
+            ("peer.listen", "127.0.0.1:0"),
+            ("cluster.default_replicas", "1"),
+            ("groups.lag_check_interval", "10ms"),
+        ];
+        TestNode::start_with(&own.into_iter().chain(peers).collect::<Vec<_>>())
+    };
+    let first = settings(None);
+    let peers = first.peer_address().to_string();
+    let nodes = [first, settings(Some(&peers)), settings(Some(&peers))];
+    let https = nodes.each_ref().map(Http::of);
+    https[0].create("orders", 6);
+    for http in &https {
+        eventually("every node knows the topic and what the others tell", || {
+            let found = http.get("/v1/topics/orders");
+            found.status == 200 && tails(&found.json()).iter().all(|tail| *tail == json!(0))
+        });
+    }
+    (nodes, https)
+}
+
+fn of_partitions(topic: &Value, member: &str) -> Vec<Value> {
+    let partitions = topic["partitions"].as_array().expect("a list");
+    partitions
+        .iter()
+        .map(|partition| partition[member].clone())
+        .collect()
+}
+
+fn tails(topic: &Value) -> Vec<Value> {
+    of_partitions(topic, "tail")
+}
+
+fn ok(answer: &Answer) -> Value {
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    answer.json()
+}
+
+#[test]
+fn any_node_appends_to_reads_and_trims_any_partition() {
+    let (_nodes, https) = three();
+    let leaders = of_partitions(&ok(&https[1].get("/v1/topics/orders")), "leader");
+    assert_eq!(leaders, [1, 2, 3, 1, 2, 3].map(Value::from));
+    for (at, http) in https.iter().enumerate() {
+        for partition in 0..3 {
+            let path = format!("{RECORDS}/{partition}/records");
+            let appended = ok(&http.post(&path, "text/plain", format!("node {at}\nagain\n")));
+            assert_eq!(
+                appended,
+                json!({ "partition": partition, "first_offset": 2 * at, "count": 2 })
+            );
+        }
+    }
+    for http in &https {
+        for partition in 0..3 {
+            let read = http.get(&format!("{RECORDS}/{partition}/records?offset=4"));
+            assert_eq!(read.header("ropewalk-tail"), Some("6"));
+            let values = read.json()["records"].as_array().expect("a list").clone();
+            assert_eq!(values[0]["value"], "node 2");
+            let missing = http.get(&format!("{RECORDS}/{partition}/records?offset=7"));
+            assert_eq!(
+                (missing.status, missing.kind().as_str()),
+                (416, "offset-out-of-range")
+            );
+        }
+        assert_eq!(
+            tails(&ok(&http.get("/v1/topics/orders"))),
+            [6, 6, 6, 0, 0, 0].map(Value::from)
+        );
+    }
+    let trimmed = ok(&https[0].delete(&format!("{RECORDS}/2/records?before=5")));
+    assert_eq!(trimmed, json!({ "partition": 2, "first_offset": 5 }));
+    let firsts = of_partitions(&ok(&https[1].get("/v1/topics/orders")), "first_offset");
+    assert_eq!(firsts[2], 5);
+}
+
+#[test]
+fn records_go_where_their_keys_lead_on_whatever_node_that_is() {
+    let (_nodes, https) = three();
+    let lines: String = (0..60)
+        .map(|key| format!("{{\"key\":\"{key}\",\"value\":\"v\"}}\n"))
+        .collect();
+    let appended = ok(&https[1].post("/v1/topics/orders/records", "application/x-ndjson", &lines));
+    let appended = appended["appended"].as_array().expect("a list").clone();
+    let count = |one: &Value| one["count"].as_i64().expect("a number");
+    assert_eq!(appended.iter().map(count).sum::<i64>(), 60);
+    assert_eq!(appended.len(), 6, "sixty keys lead to six partitions");
+    let told = ok(&https[2].get("/v1/topics/orders"));
+    assert_eq!(tails(&told).iter().filter_map(Value::as_i64).sum::<i64>(), 60);
+    // What a batch cannot be is refused by its leader, and told by the node that was asked.
+    let configs = json!({ "cleanup.policy": "compact" }).to_string();
+    let compacted = https[0].patch("/v1/topics/orders/configs", configs);
+    assert_eq!(compacted.status, 200, "{}", compacted.text());
+    let refused = https[1].post("/v1/topics/orders/records", "text/plain", "no key");
+    assert_eq!((refused.status, refused.kind().as_str()), (422, "invalid-record"));
+}
+
+#[test]
+fn a_partition_of_another_node_is_followed() {
+    let (_nodes, https) = three();
+    let path = format!("{RECORDS}/1/records");
+    let mut events = https[2].follow(&format!("{path}?offset=earliest"), &[]);
+    for value in ["first", "second"] {
+        ok(&https[0].post(&path, "text/plain", value));
+        let event = events.next().expect("it goes on");
+        assert_eq!(event.data["value"], value);
+    }
+}
+
+#[test]
+fn groups_are_at_every_node() {
+    let (_nodes, https) = three();
+    for partition in 0..6 {
+        ok(&https[0].post(
+            &format!("{RECORDS}/{partition}/records"),
+            "text/plain",
+            "one\ntwo",
+        ));
+    }
+    let names: Vec<String> = (0..12).map(|number| format!("group-{number:02}")).collect();
+    for (number, name) in names.iter().enumerate() {
+        let entries: Vec<Value> = (0..6)
+            .map(|partition| json!({ "topic": "orders", "partition": partition, "offset": 1 }))
+            .collect();
+        let path = format!("/v1/groups/{name}/offsets");
+        eventually("the coordinators are there", || {
+            let set = https[number % 3].patch(&path, json!(entries).to_string());
+            assert!([200, 503].contains(&set.status), "{}", set.text());
+            set.status == 200
+        });
+    }
+    for http in &https {
+        let listed = ok(&http.get("/v1/groups"));
+        assert_eq!(listed["missing_nodes"], json!([]));
+        let found: Vec<&str> = listed["groups"]
+            .as_array()
+            .expect("a list")
+            .iter()
+            .filter_map(|group| group["name"].as_str())
+            .collect();
+        assert_eq!(found, names);
+        let described = ok(&http.get("/v1/groups/group-03"));
+        let lags = described["offsets"].as_array().expect("a list").iter();
+        assert_eq!(
+            lags.map(|told| told["lag"].clone()).collect::<Vec<_>>(),
+            vec![json!(1); 6]
+        );
+    }
+    // Pages miss none, wherever their groups are.
+    let (mut told, mut next) = (Vec::new(), Some(String::new()));
+    while let Some(after) = next {
+        let page = ok(&https[1].get(&format!("/v1/groups?limit=5&after={after}")));
+        let groups = page["groups"].as_array().expect("a list");
+        told.extend(
+            groups
+                .iter()
+                .map(|group| group["name"].as_str().expect("a name").to_owned()),
+        );
+        next = page["next"].as_str().map(str::to_owned);
+    }
+    assert_eq!(told, names);
+    // By place and by time, whoever leads the partitions.
+    let entries: Vec<Value> = (0..6)
+        .map(|partition| match partition % 3 {
+            0 => json!({ "topic": "orders", "partition": partition, "offset": "latest" }),
+            1 => json!({ "topic": "orders", "partition": partition, "offset": "earliest" }),
+            _ => json!({ "topic": "orders", "partition": partition, "timestamp_ms": 1 }),
+        })
+        .collect();
+    for (name, http) in names.iter().zip(&https) {
+        let set = ok(&http.patch(&format!("/v1/groups/{name}/offsets"), json!(entries).to_string()));
+        let offsets = set["offsets"].as_array().expect("a list").iter();
+        let offsets: Vec<Value> = offsets.map(|set| set["offset"].clone()).collect();
+        assert_eq!(offsets, [2, 0, 0, 2, 0, 0].map(Value::from));
+    }
+    let beyond = json!([{ "topic": "orders", "partition": 1, "offset": 3 }]).to_string();
+    let refused = https[0].patch("/v1/groups/group-00/offsets", beyond);
+    assert_eq!((refused.status, refused.json()["entry"].clone()), (416, json!(0)));
+    for (name, http) in names.iter().zip(https.iter().cycle()) {
+        let forgotten = ok(&http.delete(&format!("/v1/groups/{name}/offsets?topic=orders")));
+        assert_eq!(forgotten["forgotten"].as_array().expect("a list").len(), 6);
+        assert!([204, 404].contains(&http.delete(&format!("/v1/groups/{name}")).status));
+    }
+    assert_eq!(ok(&https[2].get("/v1/groups"))["groups"], json!([]));
+}
+
+#[test]
+fn a_request_is_handed_on_once() {
+    let (_nodes, https) = three();
+    // Another node would have said so by mistake: it is not asked in turn.
+    let path = format!("{RECORDS}/1/records");
+    let refused = https[0].send("GET", &path, &[("ropewalk-handed-on", "3")], b"");
+    expect(&refused, 503, "unavailable", "does not lead");
+    let batch = [
+        ("ropewalk-handed-on", "3"),
+        ("content-type", "application/vnd.ropewalk.batch"),
+    ];
+    let malformed = https[1].send("POST", &path, &batch, b"no batch");
+    expect(&malformed, 400, "malformed-body", "batch");
+    let not_ours = [("content-type", "application/vnd.ropewalk.batch")];
+    let refused = https[1].send("POST", &path, &not_ours, b"no batch");
+    expect(&refused, 415, "unsupported-media-type", "application/json");
+}
+
+#[test]
+fn a_node_that_is_away_is_named() {
+    let (mut nodes, https) = three();
+    let last = std::mem::replace(&mut nodes[2], TestNode::start());
+    drop(last);
+    eventually("its absence is seen", || {
+        let refused = https[0].get(&format!("{RECORDS}/2/records"));
+        refused.status == 503 && refused.json()["node"] == 3
+    });
+    assert_eq!(ok(&https[1].get("/v1/groups"))["missing_nodes"], json!([3]));
+    let told = ok(&https[1].get("/v1/topics/orders"));
+    assert_eq!(
+        tails(&told),
+        [json!(0), json!(0), Value::Null, json!(0), json!(0), Value::Null]
+    );
+}
