@@ -56,6 +56,18 @@ pub fn ignores_hangup() -> io::Result<bool> {
     })
 }
 
+/// Says whether the system puts all memory on huge pages, asked for or not (Linux, `transhuge.rst`); `false` where it cannot be known.
+pub fn has_huge_pages_everywhere() -> bool {
+    let setting = fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled");
+    setting.is_ok_and(|setting| chosen(&setting) == Some("always"))
+}
+
+/// The chosen word of those that a setting lists: the one in brackets.
+fn chosen(setting: &str) -> Option<&str> {
+    let (_, from) = setting.split_once('[')?;
+    Some(from.split_once(']')?.0)
+}
+
 /// Reads proc_pid_stat(5) and proc_pid_statm(5): user and system time are fields 14 and 15 of the first, resident pages
 /// field 2 of the second.
 fn parse(stat: &str, statm: &str) -> Option<ProcessUsage> {
@@ -85,6 +97,13 @@ fn ticks(text: &str) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_setting_has_one_chosen_word() {
+        assert_eq!(chosen("[always] madvise never\n"), Some("always"));
+        assert_eq!(chosen("always [madvise] never\n"), Some("madvise"));
+        assert_eq!(chosen("always"), None);
+    }
 
     #[test]
     fn tests_are_told_of_hangups_or_not() {

@@ -62,6 +62,7 @@ use crate::seats::Seats;
 use connection::Connection;
 use cores::Cores;
 use limits::HttpLimits;
+use others::Lines;
 use places::{Place, Places, Served};
 
 pub(crate) use counters::{HttpCounters, HttpFigures};
@@ -110,7 +111,10 @@ impl App {
             answers: Budget::new(facts.config.limits.answer_bytes_per_core),
             followers: Mutex::default(),
             stopped,
-            cores: Cores { facts },
+            cores: Cores {
+                facts,
+                lines: Lines::default(),
+            },
         }
     }
 

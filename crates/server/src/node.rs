@@ -14,6 +14,7 @@ use std::time::Duration;
 use platform::clock::{Clock, SystemClock};
 use platform::disk::{Disk, RealDisk};
 use platform::net::Bound;
+use platform::process::has_huge_pages_everywhere;
 use platform::threads;
 use platform::turns::{self, Turns, meter_this_thread};
 use storage::look_before_opening;
@@ -259,6 +260,13 @@ fn warnings(facts: &NodeFacts, cores: usize, cpus: usize) -> Vec<String> {
         warnings.push(format!(
             "{cores} cores are configured, this machine has {cpus}; threads are not pinned"
         ));
+    }
+    if has_huge_pages_everywhere() {
+        warnings.push(
+            "this system puts all memory on huge pages, and clears them in the midst of small appends, for milliseconds each: echo madvise > \
+             /sys/kernel/mm/transparent_hugepage/enabled"
+                .to_owned(),
+        );
     }
     warnings
 }

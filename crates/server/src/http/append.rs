@@ -43,6 +43,8 @@ pub(super) const TAKES: &[MediaType] = &[
 ];
 /// A batch as Kafka's clients send it, and as it stands in the log: what nodes send each other.
 const BATCH: &str = "application/vnd.ropewalk.batch";
+/// In place of a producer's id.
+const NO_PRODUCER: i64 = -1;
 /// Bodies up to this are made into batches on the HTTP thread itself.
 const SMALL_BYTES: usize = 64 << 10;
 
@@ -61,14 +63,17 @@ pub(super) async fn to_partition(
     Extension(caller): Extension<Arc<Caller>>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let topic = app.cores.topic_of_clients(&topic).await?;
-    let partition = topic.partition(&partition)?;
     let headers = request.headers();
-    if let Some(leader) = app.cores.leader_elsewhere(partition, headers).await? {
-        return app.hand_on(&leader, request).await;
-    }
+    let told = |problem: Problem| problem.told_to(headers);
+    let topic = app.cores.topic_of_clients(&topic).await.map_err(told)?;
+    let partition = topic.partition(&partition).map_err(told)?;
     if is_handed_on(headers) && is_batch(headers) {
         return append_batch(&app, &caller, partition, request).await;
+    }
+    // Before it is handed on: a node takes more from others than from clients.
+    of_body(headers, TAKES)?;
+    if let Some(leader) = app.cores.leader_elsewhere(partition, headers).await? {
+        return app.hand_on(&leader, request).await;
     }
     let mut batches = take_batches(&app, &caller, &topic, Some(partition.index), request).await?;
     let batch = batches.remove(0);
@@ -165,6 +170,10 @@ async fn append_batch(
     let (body, room) = body::read(app, caller, request, app.body_bytes_max()).await?;
     let header = BatchHeader::read(&body);
     let header = header.map_err(|error| Problem::new(Kind::MalformedBody, error.to_string()))?;
+    if header.producer_id != NO_PRODUCER {
+        let detail = "a batch that is sent over HTTP has no producer";
+        return Err(Problem::new(Kind::MalformedBody, detail));
+    }
     let batch = Gathered::of(partition.index, body, header.record_count).holding(Arc::new(room));
     let deadline = Instant::now() + app.limits.append_wait;
     let answer = app.cores.append(caller, partition, batch.bytes.clone());

@@ -23,6 +23,7 @@ use crate::log_bounds::LogBounds;
 use crate::mailbox::Stopping;
 
 use super::body::ANSWERS_FULL;
+use super::others::Lines;
 use super::problem::{Kind, Problem};
 
 /// The core that is asked about topics. Any would do: a change is answered when all have applied it.
@@ -31,6 +32,7 @@ const METADATA_CORE: usize = 0;
 /// See the module.
 pub(super) struct Cores {
     pub(super) facts: NodeFacts,
+    pub(super) lines: Lines,
 }
 
 /// The facts about a topic before its partitions are asked.

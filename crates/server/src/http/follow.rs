@@ -134,6 +134,12 @@ enum End {
     Failed(String),
 }
 
+/// The last event of a node that stops.
+pub(super) fn stopping_event() -> String {
+    let told = End::Stopping.told().unwrap_or_default();
+    format!("event: end\ndata: {told}\n\n")
+}
+
 impl End {
     fn told(&self) -> Option<Value> {
         match self {

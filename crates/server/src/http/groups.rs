@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use axum::Extension;
 use axum::extract::{Path, Request, State};
-use axum::http::{StatusCode, Uri};
+use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use futures_util::future::join_all;
 use protocol::groups::{ListedGroup, Name};
@@ -22,7 +22,7 @@ use tokio::time::timeout;
 use super::App;
 use super::body::held_json;
 use super::connection::Connection;
-use super::others::{Other, is_handed_on};
+use super::others::is_handed_on;
 use super::paging::Paging;
 use super::problem::Problem;
 use super::refusal::outcome_unknown;
@@ -60,7 +60,7 @@ struct Listing {
     groups: Vec<Listed>,
     /// With which the list goes on.
     next: Option<String>,
-    /// Nodes whose groups are not among them, for they are away or have not said where they serve HTTP.
+    /// Nodes whose groups are not among them: they are away, do not answer, or have not said where they serve HTTP.
     missing_nodes: Vec<i32>,
 }
 
@@ -84,13 +84,22 @@ pub(super) async fn list(
     if !is_handed_on(request.headers()) {
         let (others, missing) = app.cores.others().await?;
         missing_nodes = missing;
-        let asked = others.iter().map(|other| list_of(&app, other, request.uri()));
-        for listing in join_all(asked).await {
-            let OthersListing { groups, next } = listing?;
-            are_cut |= next.is_some();
-            found.extend(groups);
+        let asked = others
+            .iter()
+            .map(|other| app.cores.page_elsewhere(other, request.uri()));
+        for (other, listing) in others.iter().zip(join_all(asked).await) {
+            match listing {
+                Ok(OthersListing { groups, next }) => {
+                    are_cut |= next.is_some();
+                    found.extend(groups);
+                }
+                Err(_) => missing_nodes.push(other.node().0),
+            }
         }
+        missing_nodes.sort_unstable();
         found = paging.first_by_name(found, |group| &group.name);
+        // One that has just got another coordinator may be told by both.
+        found.dedup_by(|one, other| one.name == other.name);
     }
     let (groups, next) = paging.cut(found, |group| &group.name);
     let last = groups.last().filter(|_| are_cut);
@@ -101,12 +110,6 @@ pub(super) async fn list(
         missing_nodes,
     };
     held_json(&app, &connection, listing).await
-}
-
-/// The same page of the groups that another node coordinates: whatever more there is comes behind them in any case.
-async fn list_of(app: &App, other: &Other, uri: &Uri) -> Result<OthersListing, Problem> {
-    let path_and_query = uri.path_and_query().map_or("/v1/groups", |path| path.as_str());
-    app.cores.ask_other(other, path_and_query).await
 }
 
 /// Answers `DELETE /v1/groups/{group}`.

@@ -142,8 +142,9 @@ pub(super) async fn from_partition(
     Extension(caller): Extension<Arc<Caller>>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let topic = app.cores.topic(&topic).await?;
-    let partition = topic.partition(&partition)?;
+    let place = app.cores.topic(&topic).await;
+    let place = place.and_then(|topic| topic.partition(&partition));
+    let partition = place.map_err(|problem| problem.told_to(request.headers()))?;
     if let Some(leader) = app.cores.leader_elsewhere(partition, request.headers()).await? {
         return app.hand_on(&leader, request).await;
     }

@@ -34,7 +34,7 @@ use super::body::held_json;
 use super::connection::Connection;
 use super::cores::unknown_topic;
 use super::json_body::{Members, Object, take_json};
-use super::others::is_handed_on;
+use super::others::{self, is_handed_on};
 use super::paging::Paging;
 use super::problem::{Kind, Problem};
 use super::refusal::change_problem;
@@ -228,10 +228,13 @@ async fn describe_topic(app: &App, name: &str) -> Result<Described, Problem> {
     let mut described = describe_here(app, name).await?;
     let untold = described.partitions.iter_mut();
     let mut untold: Vec<_> = untold.filter(|partition| partition.tail.is_none()).collect();
-    let leaders = untold.iter().map(|partition| NodeId(partition.leader));
-    let bounds = app.cores.bounds_elsewhere(name, leaders.collect()).await?;
+    let leaders = untold
+        .iter()
+        .map(|partition| (name.to_owned(), NodeId(partition.leader)));
+    let told = others::bounds_of(&app.cores, leaders.collect()).await?;
     for partition in &mut untold {
-        partition.set_bounds(bounds.get(&partition.partition).copied());
+        let place = (name.to_owned(), NodeId(partition.leader), partition.partition);
+        partition.set_bounds(told.get(&place).copied());
     }
     Ok(described)
 }

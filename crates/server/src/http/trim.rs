@@ -23,9 +23,11 @@ pub(super) async fn before(
     Path((topic, partition)): Path<(String, String)>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let topic = app.cores.topic_of_clients(&topic).await?;
-    let partition = topic.partition(&partition)?;
-    if let Some(leader) = app.cores.leader_elsewhere(partition, request.headers()).await? {
+    let headers = request.headers();
+    let told = |problem: Problem| problem.told_to(headers);
+    let topic = app.cores.topic_of_clients(&topic).await.map_err(told)?;
+    let partition = topic.partition(&partition).map_err(told)?;
+    if let Some(leader) = app.cores.leader_elsewhere(partition, headers).await? {
         return app.hand_on(&leader, request).await;
     }
     let query = Query::read(request.uri().query(), &["before"])?;

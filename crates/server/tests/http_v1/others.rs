@@ -1,5 +1,6 @@
 //! Three nodes: each answers what only another can, as if it were that one.
 
+use record::{BatchBuilder, Compression};
 use serde_json::{Value, json};
 
 use crate::client::{Answer, Http};
@@ -211,9 +212,18 @@ fn a_request_is_handed_on_once() {
     ];
     let malformed = https[1].send("POST", &path, &batch, b"no batch");
     expect(&malformed, 400, "malformed-body", "batch");
-    let not_ours = [("content-type", "application/vnd.ropewalk.batch")];
-    let refused = https[1].send("POST", &path, &not_ours, b"no batch");
-    expect(&refused, 415, "unsupported-media-type", "application/json");
+    let mut of_producer = BatchBuilder::new(Compression::None).with_producer(7, 0, 0);
+    of_producer.append(1, None, Some(b"value"), &[]);
+    let refused = https[1].send("POST", &path, &batch, &of_producer.build());
+    expect(&refused, 400, "malformed-body", "producer");
+    // The node that asks knows of a topic that this one may hear of yet.
+    let unheard = https[1].send(
+        "GET",
+        "/v1/topics/new/partitions/0/records",
+        &[("ropewalk-handed-on", "3")],
+        b"",
+    );
+    expect(&unheard, 503, "unavailable", "has not heard");
 }
 
 #[test]
@@ -231,4 +241,53 @@ fn a_node_that_is_away_is_named() {
         tails(&told),
         [json!(0), json!(0), Value::Null, json!(0), json!(0), Value::Null]
     );
+}
+
+#[test]
+fn a_batch_is_taken_from_nodes_alone() {
+    let (_nodes, https) = three();
+    let path = format!("{RECORDS}/1/records");
+    for http in &https {
+        let refused = http.post(&path, "application/vnd.ropewalk.batch", "no batch");
+        expect(&refused, 415, "unsupported-media-type", "application/json");
+    }
+}
+
+#[test]
+fn a_follower_is_told_when_the_node_that_it_asked_stops() {
+    let (nodes, https) = three();
+    let path = format!("{RECORDS}/1/records");
+    let mut events = https[2].follow(&format!("{path}?offset=earliest"), &[]);
+    ok(&https[0].post(&path, "text/plain", "first"));
+    assert_eq!(events.next().expect("it is passed on").data["value"], "first");
+    let [_first, second, mut third] = nodes;
+    let stopping = std::thread::spawn(move || third.stop());
+    let end = events.next().expect("why it ends");
+    assert_eq!(
+        (end.name.as_deref(), &end.data),
+        (Some("end"), &json!({ "reason": "stopping" }))
+    );
+    assert!(events.next().is_none(), "that was the end");
+    stopping.join().expect("it stops");
+    drop(second);
+}
+
+#[test]
+fn one_request_goes_to_hundreds_of_partitions_of_other_nodes() {
+    let (_nodes, https) = three();
+    https[0].create("wide", 300);
+    eventually("all know the topic", || {
+        https.iter().all(|http| {
+            let found = http.get("/v1/topics/wide");
+            found.status == 200 && tails(&found.json()).iter().all(|tail| *tail == json!(0))
+        })
+    });
+    let lines: String = (0..3_000)
+        .map(|key| format!("{{\"key\":\"{key}\",\"value\":\"v\"}}\n"))
+        .collect();
+    let appended = ok(&https[1].post("/v1/topics/wide/records", "application/x-ndjson", &lines));
+    let appended = appended["appended"].as_array().expect("a list").clone();
+    let count = |one: &Value| one["count"].as_i64().expect("a number");
+    assert_eq!(appended.iter().map(count).sum::<i64>(), 3_000);
+    assert!(appended.len() > 250, "{} partitions", appended.len());
 }

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use protocol::groups::{CommittedOffset, FetchedTopic, Name};
-use protocol::leader::NodeId;
 use record::Offset;
 use serde::Serialize;
 
@@ -13,6 +12,7 @@ use crate::log_bounds::{LogBounds, bounds_of};
 use crate::owner::find_partition;
 
 use super::super::App;
+use super::super::others;
 use super::super::paging::Paging;
 use super::super::problem::Problem;
 use super::super::uri::{Query, bad_parameter};
@@ -133,19 +133,19 @@ async fn bounds_of_all(app: &App, places: Vec<Place>) -> Result<Vec<Option<LogBo
         (bounds_of(&core, found.into_iter()).await, leaders, places)
     });
     let (mut bounds, leaders, places) = asked.await?;
-    let mut untold: BTreeMap<&Name, Vec<NodeId>> = BTreeMap::new();
-    for (((topic, _), leader), bounds) in places.iter().zip(leaders).zip(&bounds) {
-        if let (None, Some(leader)) = (bounds, leader) {
-            untold.entry(topic).or_default().push(leader);
-        }
-    }
-    for (topic, leaders) in untold {
-        let told = app.cores.bounds_elsewhere(topic, leaders).await?;
-        for (place, bounds) in places.iter().zip(&mut bounds) {
-            if place.0 == *topic {
-                *bounds = bounds.or_else(|| told.get(&place.1).copied());
-            }
-        }
+    let all = places.iter().zip(leaders).zip(&mut bounds);
+    let mut untold: Vec<_> = all
+        .filter_map(|(((topic, index), leader), bounds)| match (&bounds, leader) {
+            (None, Some(leader)) => Some(((topic.to_string(), leader, *index), bounds)),
+            _ => None,
+        })
+        .collect();
+    let leaders = untold
+        .iter()
+        .map(|((topic, leader, _), _)| (topic.clone(), *leader));
+    let told = others::bounds_of(&app.cores, leaders.collect()).await?;
+    for (place, bounds) in &mut untold {
+        **bounds = told.get(place).copied();
     }
     Ok(bounds)
 }

@@ -11,11 +11,11 @@ use std::sync::Arc;
 use axum::Extension;
 use axum::extract::{Path, Request, State};
 use axum::response::Response;
+use futures_util::future::join_all;
 use protocol::groups::{
     CommitOffsets, CommitPartition, CommittedOffset, FetchTopic, GroupError, Name, OffsetCommitter,
     PartitionOutcome, TopicPartition,
 };
-use protocol::leader::NodeId;
 use record::{Offset, PartitionId};
 use serde::Serialize;
 use serde_json::json;
@@ -35,7 +35,6 @@ use super::super::json_body::{Items, take_json};
 use super::super::others::Other;
 use super::super::problem::{Kind, Problem};
 use super::super::read::Start;
-use super::super::refusal::out_of_range;
 use super::super::uri::Query;
 use super::coordinator::{self, GroupRefusal};
 use super::in_time;
@@ -164,7 +163,7 @@ async fn find_offsets(app: &App, wanted: &[Wanted], ids: &[PartitionId]) -> Resu
         .map(|entry| (ids[*entry], wanted[*entry].start))
         .collect();
     let found_here = find_offsets_here(app, starts).await?;
-    let found_elsewhere = find_offsets_elsewhere(app, wanted, elsewhere).await?;
+    let found_elsewhere = find_offsets_elsewhere(app, wanted, elsewhere).await;
     let found: BTreeMap<usize, Result<Offset, Problem>> =
         here.into_iter().zip(found_here).chain(found_elsewhere).collect();
     let offsets = found.into_iter();
@@ -173,54 +172,25 @@ async fn find_offsets(app: &App, wanted: &[Wanted], ids: &[PartitionId]) -> Resu
         .collect()
 }
 
-/// The same of partitions that other nodes lead, by entry.
+/// The offsets that are meant in partitions that other nodes lead, by entry.
 async fn find_offsets_elsewhere(
     app: &App,
     wanted: &[Wanted],
     entries: Vec<(usize, Other)>,
-) -> Result<Vec<(usize, Result<Offset, Problem>)>, Problem> {
-    let mut leaders: BTreeMap<&str, Vec<NodeId>> = BTreeMap::new();
-    for (entry, leader) in &entries {
-        leaders
-            .entry(&wanted[*entry].topic)
-            .or_default()
-            .push(leader.node());
-    }
-    let mut bounds = BTreeMap::new();
-    for (topic, leaders) in leaders {
-        bounds.insert(topic, app.cores.bounds_elsewhere(topic, leaders).await?);
-    }
-    let mut found = Vec::with_capacity(entries.len());
-    for (entry, leader) in entries {
+) -> Vec<(usize, Result<Offset, Problem>)> {
+    let asked = entries.into_iter().map(|(entry, leader)| async move {
         let Wanted {
             topic,
             partition,
             start,
         } = &wanted[entry];
-        let offset = match bounds[topic.as_str()].get(partition) {
-            None => Err(leader.unavailable("it does not tell the bounds of the partition")),
-            Some(bounds) => match start {
-                Start::At(offset) => Ok(*offset),
-                Start::Earliest => Ok(bounds.log_start),
-                Start::Latest => Ok(bounds.tail),
-                Start::Since(ms) => {
-                    let first = app.cores.first_since(&leader, topic, *partition, *ms).await;
-                    first.map(|first| first.unwrap_or(bounds.tail))
-                }
-            }
-            .and_then(
-                |offset| match (bounds.log_start..=bounds.tail).contains(&offset) {
-                    true => Ok(offset),
-                    false => Err(out_of_range(offset, bounds.log_start, bounds.tail)),
-                },
-            ),
-        };
-        found.push((entry, offset));
-    }
-    Ok(found)
+        let start = app.cores.start_elsewhere(&leader, topic, *partition, *start);
+        (entry, start.await)
+    });
+    join_all(asked).await
 }
 
-/// The same of partitions that this node leads, in order.
+/// The offsets that are meant in partitions that this node leads, in order.
 async fn find_offsets_here(
     app: &App,
     starts: Vec<(PartitionId, Start)>,

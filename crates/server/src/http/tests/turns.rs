@@ -9,6 +9,7 @@ use record::{BatchBuilder, Compression, PartitionId};
 
 use crate::caller::{Caller, Listener};
 use crate::http::cores::Cores;
+use crate::http::others::Lines;
 use crate::node::tests::{change, facts_of, start_on, wait};
 
 /// A batch of so many records unpacks to more than a core examines by itself.
@@ -43,6 +44,7 @@ fn a_client_waits_for_a_batch_of_each_other_client_and_not_for_all_of_one() {
     });
     let cores = Cores {
         facts: facts_of(&node),
+        lines: Lines::default(),
     };
     // The core is held up until all have come.
     let (hold, held) = mpsc::channel::<()>();

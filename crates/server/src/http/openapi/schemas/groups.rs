@@ -46,7 +46,7 @@ pub(super) fn groups() -> Vec<(&'static str, Value)> {
             "missing_nodes",
             json!({
                 "type": "array", "items": whole(),
-                "description": "Nodes whose groups are not among them: they are away, or have not said where they serve HTTP.",
+                "description": "Nodes whose groups are not among them: they are away, do not answer, or have not said where they serve HTTP.",
             }),
         ),
     ];
