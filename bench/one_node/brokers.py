@@ -66,6 +66,7 @@ class RopewalkNode:
     def kill(self):
         self.process.kill()
         self.process.wait()
+        self.pid = None
 
     def stop(self):
         if self.process is not None and self.process.poll() is None:
@@ -104,6 +105,7 @@ class KafkaNode:
         os.kill(self.pid, signal.SIGKILL)
         # The script that started it notices, and ends too.
         self.process.wait(60)
+        self.pid = None
 
     def stop(self):
         if self.process is not None and self.process.poll() is None:
