@@ -30,7 +30,7 @@ ROWS = {
     "small requests": lambda size, cores: 128 * (1 << 10) * size("limits.connections"),
     "compaction": lambda size, cores: cores * (size("compaction.key_map_bytes") + 12 * MEBI),
     "fetch sessions": lambda size, cores: cores * size("limits.fetch_session_bytes_per_core"),
-    "HTTP connections": lambda size, cores: (256 + 16 + 192) * 64 * (1 << 10) + 8 * 4 * (1 << 20),
+    "HTTP connections": lambda size, cores: 2 * (256 + 16) * 64 * (1 << 10) + 8 * 4 * (1 << 20),
     "consumer groups": lambda size, cores: cores * (512 + 64) * MEBI,
     "topics": lambda size, cores: cores * size("limits.metadata_bytes_per_core"),
     "idempotent producers": lambda size, cores: cores * size("producers.bytes_per_journal"),

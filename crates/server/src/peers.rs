@@ -191,7 +191,7 @@ impl Peers {
     }
 
     /// The nodes that there is a connection with for the metadata.
-    pub(crate) fn linked(&self) -> Vec<NodeId> {
+    fn linked(&self) -> Vec<NodeId> {
         let links = self.links.borrow();
         let metadata = links.keys().filter(|(purpose, _)| *purpose == Purpose::Metadata);
         metadata.map(|(_, node)| *node).collect()

@@ -1,5 +1,7 @@
 //! Three nodes: each answers what only another can, as if it were that one.
 
+use std::net::{TcpListener, TcpStream};
+
 use record::{BatchBuilder, Compression};
 use serde_json::{Value, json};
 
@@ -9,22 +11,9 @@ use crate::support::{TestNode, eventually};
 
 const RECORDS: &str = "/v1/topics/orders/partitions";
 
-/// Three nodes; a topic of six partitions of one replica, two for each node; and a topic of the groups with a part for each node.
+/// Three nodes; a topic of six partitions of one replica, two for each node.
 fn three() -> ([TestNode; 3], [Http; 3]) {
-    let settings = |peers: Option<&str>| {
-        let peers = peers.map(|peers| ("cluster.join", peers));
-        let own = [
-            ("peer.listen", "127.0.0.1:0"),
-            ("cluster.default_replicas", "1"),
-            ("groups.lag_check_interval", "10ms"),
-        ];
-        TestNode::start_with(&own.into_iter().chain(peers).collect::<Vec<_>>())
-    };
-    let first = settings(None);
-    let peers = first.peer_address().to_string();
-    let nodes = [first, settings(Some(&peers)), settings(Some(&peers))];
-    let https = nodes.each_ref().map(Http::of);
-    https[0].create("orders", 6);
+    let (nodes, https) = three_with(&[]);
     for http in &https {
         eventually("every node knows the topic and what the others tell", || {
             let found = http.get("/v1/topics/orders");
@@ -32,6 +21,39 @@ fn three() -> ([TestNode; 3], [Http; 3]) {
         });
     }
     (nodes, https)
+}
+
+/// The same, the third with these settings as well.
+fn three_with(settings: &[(&str, &str)]) -> ([TestNode; 3], [Http; 3]) {
+    let own = [
+        ("peer.listen", "127.0.0.1:0"),
+        ("cluster.default_replicas", "1"),
+        ("groups.lag_check_interval", "10ms"),
+    ];
+    let first = TestNode::start_with(&own);
+    let peers = first.peer_address().to_string();
+    let join = [("cluster.join", peers.as_str())];
+    let second = TestNode::start_with(&[&own[..], &join].concat());
+    let third = TestNode::start_with(&[&own[..], &join, settings].concat());
+    let nodes = [first, second, third];
+    let https = nodes.each_ref().map(Http::of);
+    https[0].create("orders", 6);
+    (nodes, https)
+}
+
+/// Appends so many records by their keys; gives the number of partitions that they went to.
+fn append_by_keys(http: &Http, topic: &str, count: i64) -> usize {
+    let lines: String = (0..count)
+        .map(|key| format!("{{\"key\":\"{key}\",\"value\":\"v\"}}\n"))
+        .collect();
+    let path = format!("/v1/topics/{topic}/records");
+    let appended = ok(&http.post(&path, "application/x-ndjson", lines));
+    let appended = appended["appended"].as_array().expect("a list");
+    let counts = appended
+        .iter()
+        .map(|one| one["count"].as_i64().expect("a number"));
+    assert_eq!(counts.sum::<i64>(), count);
+    appended.len()
 }
 
 fn of_partitions(topic: &Value, member: &str) -> Vec<Value> {
@@ -92,22 +114,21 @@ fn any_node_appends_to_reads_and_trims_any_partition() {
 #[test]
 fn records_go_where_their_keys_lead_on_whatever_node_that_is() {
     let (_nodes, https) = three();
-    let lines: String = (0..60)
-        .map(|key| format!("{{\"key\":\"{key}\",\"value\":\"v\"}}\n"))
-        .collect();
-    let appended = ok(&https[1].post("/v1/topics/orders/records", "application/x-ndjson", &lines));
-    let appended = appended["appended"].as_array().expect("a list").clone();
-    let count = |one: &Value| one["count"].as_i64().expect("a number");
-    assert_eq!(appended.iter().map(count).sum::<i64>(), 60);
-    assert_eq!(appended.len(), 6, "sixty keys lead to six partitions");
+    assert_eq!(
+        append_by_keys(&https[1], "orders", 60),
+        6,
+        "sixty keys lead to six partitions"
+    );
     let told = ok(&https[2].get("/v1/topics/orders"));
     assert_eq!(tails(&told).iter().filter_map(Value::as_i64).sum::<i64>(), 60);
     // What a batch cannot be is refused by its leader, and told by the node that was asked.
     let configs = json!({ "cleanup.policy": "compact" }).to_string();
     let compacted = https[0].patch("/v1/topics/orders/configs", configs);
     assert_eq!(compacted.status, 200, "{}", compacted.text());
-    let refused = https[1].post("/v1/topics/orders/records", "text/plain", "no key");
-    assert_eq!((refused.status, refused.kind().as_str()), (422, "invalid-record"));
+    eventually("the leader has heard of that", || {
+        let refused = https[1].post("/v1/topics/orders/records", "text/plain", "no key");
+        refused.status == 422 && refused.kind() == "invalid-record"
+    });
 }
 
 #[test]
@@ -282,12 +303,44 @@ fn one_request_goes_to_hundreds_of_partitions_of_other_nodes() {
             found.status == 200 && tails(&found.json()).iter().all(|tail| *tail == json!(0))
         })
     });
-    let lines: String = (0..3_000)
-        .map(|key| format!("{{\"key\":\"{key}\",\"value\":\"v\"}}\n"))
-        .collect();
-    let appended = ok(&https[1].post("/v1/topics/wide/records", "application/x-ndjson", &lines));
-    let appended = appended["appended"].as_array().expect("a list").clone();
-    let count = |one: &Value| one["count"].as_i64().expect("a number");
-    assert_eq!(appended.iter().map(count).sum::<i64>(), 3_000);
-    assert!(appended.len() > 250, "{} partitions", appended.len());
+    let partitions = append_by_keys(&https[1], "wide", 3_000);
+    assert!(partitions > 250, "{partitions} partitions");
+}
+
+#[test]
+fn a_node_that_says_nothing_holds_up_no_other() {
+    let silent = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let silent_at = silent.local_addr().expect("it is bound").to_string();
+    let (_nodes, https) = three_with(&[("http.advertised", &silent_at)]);
+    // What it leads is asked for until no more is handed on to it.
+    let read = format!("GET {RECORDS}/2/records HTTP/1.1\r\nhost: node\r\n\r\n");
+    let mut waiting: Vec<TcpStream> = Vec::new();
+    eventually("as much as may be is handed on", || {
+        let stream = https[0].open(read.as_bytes());
+        stream.set_nonblocking(true).expect("a socket");
+        waiting.push(stream);
+        waiting
+            .iter()
+            .any(|stream| is_told(stream, "handed on to node 3, which is the most"))
+    });
+    eventually("others are asked as before", || {
+        https[0]
+            .post(&format!("{RECORDS}/1/records"), "text/plain", "one")
+            .status
+            == 200
+    });
+    // It is left out of what all tell.
+    let told = tails(&ok(&https[0].get("/v1/topics/orders")));
+    assert_eq!(
+        told,
+        [json!(0), json!(1), Value::Null, json!(0), json!(0), Value::Null]
+    );
+    assert_eq!(ok(&https[0].get("/v1/groups"))["missing_nodes"], json!([3]));
+}
+
+/// Says whether an answer with these words has come.
+fn is_told(stream: &TcpStream, words: &str) -> bool {
+    let mut answer = [0; 4_096];
+    let read = stream.peek(&mut answer).unwrap_or(0);
+    String::from_utf8_lossy(&answer[..read]).contains(words)
 }

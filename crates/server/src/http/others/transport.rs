@@ -1,8 +1,9 @@
 //! Requests to other nodes, each on a connection of its own, and their answers.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::body::{Body, HttpBody};
@@ -15,6 +16,7 @@ use futures_util::StreamExt;
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
+use protocol::leader::NodeId;
 use serde::de::DeserializeOwned;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
@@ -35,9 +37,10 @@ use super::super::refusal::outcome_unknown;
 use super::passing::Passing;
 use super::{HANDED_ON, Other};
 
-/// Connections to other nodes, for each purpose. Together they are as many as a node takes from one address.
+/// Connections to one other node, for each purpose; those for parts of answers to all of them. Together they are as many as a node takes
+/// from one address.
 const HANDED_ON_MAX: usize = 160;
-const CHANGES_MAX: usize = 24;
+const BATCHES_MAX: usize = 24;
 const PARTS_MAX: usize = 8;
 /// The time that connecting to another node may take.
 const CONNECT_WAIT: Duration = Duration::from_secs(5);
@@ -63,20 +66,36 @@ const OF_THIS_CONNECTION: [&str; 11] = [
     "upgrade",
 ];
 
-/// Room for connections to other nodes.
+/// Room for connections to other nodes. Each has its own: one that hangs holds up no other.
 pub(in super::super) struct Lines {
-    handed_on: Arc<Semaphore>,
-    changes: Semaphore,
+    of_nodes: Mutex<BTreeMap<NodeId, LinesOfNode>>,
+    /// None of these is held for long.
     parts: Semaphore,
+}
+
+#[derive(Clone)]
+struct LinesOfNode {
+    handed_on: Arc<Semaphore>,
+    batches: Arc<Semaphore>,
 }
 
 impl Default for Lines {
     fn default() -> Lines {
         Lines {
-            handed_on: Arc::new(Semaphore::new(HANDED_ON_MAX)),
-            changes: Semaphore::new(CHANGES_MAX),
+            of_nodes: Mutex::default(),
             parts: Semaphore::new(PARTS_MAX),
         }
+    }
+}
+
+impl Lines {
+    fn of(&self, node: NodeId) -> LinesOfNode {
+        let mut of_nodes = self.of_nodes.lock().unwrap_or_else(PoisonError::into_inner);
+        let new = || LinesOfNode {
+            handed_on: Arc::new(Semaphore::new(HANDED_ON_MAX)),
+            batches: Arc::new(Semaphore::new(BATCHES_MAX)),
+        };
+        of_nodes.entry(node).or_insert_with(new).clone()
     }
 }
 
@@ -102,8 +121,11 @@ impl Cores {
         path_and_query: &str,
     ) -> Result<T, Problem> {
         let request = self.own_request(other, Method::GET, path_and_query, Body::empty());
-        let _line = self.lines.parts.acquire().await;
-        let asked = timeout(PART_WAIT, self.send_own(other, request)).await;
+        let asking = async {
+            let _line = self.lines.parts.acquire().await;
+            self.send_own(other, request).await
+        };
+        let asked = timeout(PART_WAIT, asking).await;
         asked.unwrap_or_else(|_| Err(other.unavailable(format!("nothing came within {PART_WAIT:?}"))))
     }
 
@@ -121,7 +143,8 @@ impl Cores {
         let mut request = self.own_request(other, Method::POST, path, body.into());
         let headers = request.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
-        let _line = self.lines.changes.acquire().await;
+        let lines = self.lines.of(other.node);
+        let _line = lines.batches.acquire().await;
         self.send_own(other, request).await
     }
 
@@ -218,10 +241,11 @@ impl App {
         let extensions = request.extensions();
         let connection = extensions.get::<Connection>().expect("it came on one").clone();
         let caller = extensions.get::<Arc<Caller>>().expect("somebody asks").clone();
-        let line = Arc::clone(&self.cores.lines.handed_on).try_acquire_owned();
+        let line = self.cores.lines.of(other.node).handed_on.try_acquire_owned();
         let line = line.map_err(|_| {
+            let node = other.node;
             busy(&format!(
-                "{HANDED_ON_MAX} requests are handed on to other nodes, which is the most"
+                "{HANDED_ON_MAX} requests are handed on to node {node}, which is the most"
             ))
         })?;
         self.cores.address(other, &mut request);
