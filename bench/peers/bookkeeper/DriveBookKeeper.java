@@ -51,6 +51,8 @@ public final class DriveBookKeeper implements SystemClient {
     private final BookKeeper plain;
     /** Its writers confirm entries at once and its readers wait for them; connected when first needed. */
     private BookKeeper following;
+    /** Its writers go on with the bookies that are left, as long as an ack quorum is; connected when first needed. */
+    private BookKeeper enduring;
 
     private DriveBookKeeper(String address) throws Exception {
         // Here and not in `main`: by now standard output is kept for events, so that logs cannot get there.
@@ -86,6 +88,18 @@ public final class DriveBookKeeper implements SystemClient {
         return following;
     }
 
+    /**
+     * By default a writer that loses a bookie needs another in its place, and fails where there is none: with as many bookies as
+     * replicas it would live through no death.
+     */
+    private synchronized BookKeeper enduring() throws Exception {
+        if (enduring == null) {
+            ClientConfiguration configuration = configuration().setUseV2WireProtocol(true).setDelayEnsembleChange(true);
+            enduring = BookKeeper.newBuilder(configuration).build();
+        }
+        return enduring;
+    }
+
     @Override
     public Description describe() {
         Map<String, String> settings = new TreeMap<>();
@@ -98,6 +112,7 @@ public final class DriveBookKeeper implements SystemClient {
         settings.put("explicitLacInterval", "0; with follow " + CONFIRM_INTERVAL_MS);
         settings.put("reads", "batchRead, " + LedgerReader.RANGES_AHEAD + " ranges of as many entries as have request_bytes asked for ahead; "
                 + "with follow readLastAddConfirmedAndEntry");
+        settings.put("delayEnsembleChange", "false; with retry true");
         settings.put("delete", "waits until the bookies have removed the ledgers");
         settings.put("connections", "one to each bookie, shared by the producers and consumers of a driver");
         return new Description("bookkeeper-server", BookKeeper.class.getPackage().getImplementationVersion(), settings);
@@ -202,7 +217,7 @@ public final class DriveBookKeeper implements SystemClient {
     public Appending append(Append append) throws Exception {
         Notes.Log log = notes.log(append.log());
         log.requireShards(append.shards());
-        BookKeeper client = append.follow() ? following() : plain;
+        BookKeeper client = append.follow() ? following() : append.retry() ? enduring() : plain;
         WriteHandle[] ledgers = new WriteHandle[append.shards()];
         try {
             inParallel(ledgers.length,
@@ -261,6 +276,9 @@ public final class DriveBookKeeper implements SystemClient {
         plain.close();
         if (following != null) {
             following.close();
+        }
+        if (enduring != null) {
+            enduring.close();
         }
         notes.close();
     }

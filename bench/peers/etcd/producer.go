@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -17,11 +18,16 @@ const (
 	requestBytesMost   = 4 << 20
 )
 
+// tryPatience is how long one attempt may take where nodes die: many times what an acknowledgement takes, for what is sent again is there
+// once, and little beside an election.
+const tryPatience = 100 * time.Millisecond
+
 type producer struct {
 	client *clientv3.Client
 	number int
 	runs   []string // beginning of this producer's keys in each shard
 	next   int64
+	retry  bool
 }
 
 // Requests: a batch is one transaction, as far as a request may be as large.
@@ -41,7 +47,7 @@ func (s *system) OpenProducer(ctx context.Context, command contract.AppendComman
 		client.Close()
 		return nil, err
 	}
-	p := &producer{client: client, number: number}
+	p := &producer{client: client, number: number, retry: command.Retry}
 	for shard := range command.Shards {
 		p.runs = append(p.runs, runOf(shardOf(command.Log, shard), revision))
 	}
@@ -66,7 +72,12 @@ func takeRevision(ctx context.Context, client *clientv3.Client, command contract
 }
 
 func (p *producer) Append(shard int, records [][]byte) error {
-	return p.send(p.puts(shard, records))
+	puts := p.puts(shard, records)
+	if p.retry {
+		// The keys are the same each time: what is put again is there once.
+		return contract.Again(tryPatience, func(ctx context.Context) error { return p.put(ctx, puts) })
+	}
+	return p.send(puts)
 }
 
 func (p *producer) Start(shard int, records [][]byte, done func(error)) {
@@ -88,6 +99,10 @@ func (p *producer) puts(shard int, records [][]byte) []clientv3.Op {
 func (p *producer) send(puts []clientv3.Op) error {
 	ctx, cancel := context.WithTimeout(context.Background(), answerPatience)
 	defer cancel()
+	return p.put(ctx, puts)
+}
+
+func (p *producer) put(ctx context.Context, puts []clientv3.Op) error {
 	if len(puts) == 1 {
 		_, err := p.client.Do(ctx, puts[0])
 		return err

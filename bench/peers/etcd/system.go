@@ -42,7 +42,7 @@ func (s *system) Describe() (client, clientVersion string, settings map[string]s
 	return "etcd client v3", version.Version, map[string]string{
 		"request":         fmt.Sprintf("a Txn of batch_records puts, at most %d records or %d MiB; at a rate, of what is due; one record: Put", requestRecordsMost, requestBytesMost>>20),
 		"connections":     "one for each producer and consumer, to all servers",
-		"MaxUnaryRetries": "1 (none)",
+		"MaxUnaryRetries": "1 (none); with retry a Put is sent again until it is answered, after " + tryPatience.String() + " or an error",
 		"read":            "linearizable ranges of as many keys as have request_bytes of values, one after the other",
 		"follow":          "Watch",
 	}

@@ -87,9 +87,9 @@ public final class DriveKafka implements SystemClient {
         settings.put("linger.ms", "0; " + LINGER_MS + " (default) in the closed loop with batch_records above 1");
         settings.put("max.request.size", "twice batch.size, at least " + REQUEST_BYTES_MIN + " (default)");
         settings.put("buffer.memory", "twice batch.size * (in_flight + 1), at least " + BUFFER_BYTES_MIN + " (default)");
-        settings.put("request.timeout.ms", "20000");
-        settings.put("delivery.timeout.ms", "30000");
-        settings.put("retries", "default; each one counts as an error, and so does each batch that is split");
+        settings.put("request.timeout.ms", "20000; with retry default");
+        settings.put("delivery.timeout.ms", "30000; with retry default");
+        settings.put("retries", "default; without retry each one counts as an error, and so does each batch that is split");
         settings.put("fetch.max.bytes, max.partition.fetch.bytes", "request_bytes");
         settings.put("java", System.getProperty("java.version"));
         settings.putAll(replaced);
@@ -196,8 +196,10 @@ public final class DriveKafka implements SystemClient {
         settings.put("linger.ms", append.mayLinger() ? LINGER_MS : 0);
         settings.put("max.request.size", Math.max(REQUEST_BYTES_MIN, batchBytes * 2));
         settings.put("buffer.memory", Math.max(BUFFER_BYTES_MIN, outstandingBytes * 2));
-        settings.put("request.timeout.ms", 20_000);
-        settings.put("delivery.timeout.ms", 30_000);
+        if (!append.retry()) {
+            settings.put("request.timeout.ms", 20_000);
+            settings.put("delivery.timeout.ms", 30_000);
+        }
         settings.putAll(replaced);
         return settings;
     }

@@ -4,6 +4,7 @@ package main
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -21,7 +22,7 @@ type consumer struct {
 }
 
 func (s *system) OpenConsumer(_ context.Context, log string, _, number int) (contract.Consumer, error) {
-	connection, stream, err := s.connect(number)
+	connection, stream, err := s.connect(number, false)
 	if err != nil {
 		return nil, err
 	}
@@ -66,20 +67,38 @@ func (c *consumer) Follow(ctx context.Context, shard int, ready func(), take fun
 }
 
 func (c *consumer) state(ctx context.Context, shard int) (jetstream.StreamState, error) {
-	stream, err := c.stream.Stream(ctx, streamOf(c.log, shard))
+	stream, err := patiently(ctx, func(once context.Context) (jetstream.Stream, error) {
+		return c.stream.Stream(once, streamOf(c.log, shard))
+	})
 	if err != nil {
 		return jetstream.StreamState{}, err
 	}
 	return stream.CachedInfo().State, nil
 }
 
+// patiently asks again when nobody has answered: what a node was asked before it died, no other will answer.
+func patiently[T any](ctx context.Context, ask func(context.Context) (T, error)) (T, error) {
+	end := time.Now().Add(answerPatience)
+	for {
+		once, cancel := context.WithTimeout(ctx, askPatience)
+		answer, err := ask(once)
+		cancel()
+		isSilence := errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrNoResponders)
+		if !isSilence || ctx.Err() != nil || time.Now().After(end) {
+			return answer, err
+		}
+	}
+}
+
 // consume gives messages from a sequence number on until the context ends or the client gives up. What the client repairs by
 // itself is no error: it makes an ordered consumer anew, after the last message, when one falls silent or when a node does
 // not know of it yet.
 func (c *consumer) consume(ctx context.Context, shard int, from uint64, ahead int, ready func(), take func([]byte)) error {
-	ordered, err := c.stream.OrderedConsumer(ctx, streamOf(c.log, shard), jetstream.OrderedConsumerConfig{
-		DeliverPolicy: jetstream.DeliverByStartSequencePolicy,
-		OptStartSeq:   from,
+	ordered, err := patiently(ctx, func(once context.Context) (jetstream.Consumer, error) {
+		return c.stream.OrderedConsumer(once, streamOf(c.log, shard), jetstream.OrderedConsumerConfig{
+			DeliverPolicy: jetstream.DeliverByStartSequencePolicy,
+			OptStartSeq:   from,
+		})
 	})
 	if err != nil {
 		return err

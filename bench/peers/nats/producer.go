@@ -4,9 +4,11 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -14,8 +16,14 @@ import (
 	"ropewalk/contract"
 )
 
+// tryPatience is how long one attempt may take where nodes die: many times what an acknowledgement takes, for what is sent again is there
+// once, and little beside an election.
+const tryPatience = 100 * time.Millisecond
+
 type producer struct {
 	connection *nats.Conn
+	name       string // of its messages, where they are sent again: a stream takes each name once
+	sent       int64
 	stream     jetstream.JetStream
 	subjects   []string
 	lock       sync.Mutex
@@ -32,8 +40,11 @@ func (s *system) OpenProducer(_ context.Context, command contract.AppendCommand,
 	for shard := range command.Shards {
 		p.subjects = append(p.subjects, subjectOf(command.Log, shard))
 	}
+	if command.Retry {
+		p.name = nats.NewInbox()
+	}
 	var err error
-	p.connection, p.stream, err = s.connect(number,
+	p.connection, p.stream, err = s.connect(number, command.Retry,
 		// One more than may wait: at its own limit the client would stall and then refuse.
 		jetstream.WithPublishAsyncMaxPending(command.BatchRecords*command.InFlight+1),
 		jetstream.WithPublishAsyncTimeout(answerPatience),
@@ -51,6 +62,14 @@ func (s *system) OpenProducer(_ context.Context, command contract.AppendCommand,
 }
 
 func (p *producer) Append(shard int, records [][]byte) error {
+	if p.name != "" {
+		p.sent++
+		name := jetstream.WithMsgID(fmt.Sprintf("%s-%d", p.name, p.sent))
+		return contract.Again(tryPatience, func(ctx context.Context) error {
+			_, err := p.stream.Publish(ctx, p.subjects[shard], records[0], name, jetstream.WithRetryAttempts(0))
+			return err
+		})
+	}
 	_, err := p.stream.Publish(context.Background(), p.subjects[shard], records[0], jetstream.WithRetryAttempts(0))
 	return err
 }

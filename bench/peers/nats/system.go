@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -18,6 +20,7 @@ import (
 
 const (
 	answerPatience = 30 * time.Second
+	askPatience    = 3 * time.Second
 	leaderPatience = 250 * time.Millisecond
 	streamsAtOnce  = 16
 )
@@ -39,21 +42,27 @@ func (s *system) Describe() (client, version string, settings map[string]string)
 		"batch publishing":             "not used: atomic and fast batches are an extension's (orbit.go jetstreamext), not nats.go's",
 		"connections":                  "one for each producer and consumer, spread over the servers in turn",
 		"Replicas":                     "as many as there are servers",
-		"RetryAttempts":                "0",
+		"RetryAttempts":                "0; with retry a message is published again, with the same Nats-Msg-Id, after " + tryPatience.String() + " or an error",
 		"PublishAsyncTimeout":          answerPatience.String(),
-		"reconnect":                    "no",
+		"reconnect":                    "no; with retry default",
 		"read":                         "ordered consumer, Consume",
 		"PullMaxMessages":              "twice as many as have request_bytes: the client asks again when half of them have come",
 		"PullMaxMessages, follow":      strconv.Itoa(followRecordsMost),
 	}
 }
 
-// connect opens a connection of its own, to the servers in turn. Without reconnecting, a lost server is an error at once.
-func (s *system) connect(number int, options ...jetstream.JetStreamOpt) (*nats.Conn, jetstream.JetStream, error) {
-	address := s.addresses[number%len(s.addresses)]
-	connection, err := nats.Connect("nats://"+address, nats.NoReconnect(), nats.Timeout(answerPatience))
+// connect opens a connection of its own, to the servers in turn: to the next one if one is not there. Without reconnecting, a server that
+// is lost later is an error at once.
+func (s *system) connect(number int, reconnect bool, options ...jetstream.JetStreamOpt) (*nats.Conn, jetstream.JetStream, error) {
+	first := number % len(s.addresses)
+	servers := strings.Join(slices.Concat(s.addresses[first:], s.addresses[:first]), ",")
+	settings := []nats.Option{nats.DontRandomize(), nats.Timeout(answerPatience)}
+	if !reconnect {
+		settings = append(settings, nats.NoReconnect())
+	}
+	connection, err := nats.Connect(servers, settings...)
 	if err != nil {
-		return nil, nil, fmt.Errorf("cannot connect to %s: %w", address, err)
+		return nil, nil, fmt.Errorf("cannot connect to any of %s: %w", servers, err)
 	}
 	stream, err := jetstream.New(connection, append(options, jetstream.WithDefaultTimeout(answerPatience))...)
 	if err != nil {
@@ -70,7 +79,7 @@ func (s *system) Create(ctx context.Context, log contract.Log) error {
 	for name := range log.Settings {
 		return fmt.Errorf("there is no setting %q for a log; streams are made with defaults", name)
 	}
-	connection, streams, err := s.connect(0)
+	connection, streams, err := s.connect(0, false)
 	if err != nil {
 		return err
 	}
@@ -87,7 +96,7 @@ func (s *system) Create(ctx context.Context, log contract.Log) error {
 }
 
 func (s *system) Delete(ctx context.Context, log string) error {
-	connection, streams, err := s.connect(0)
+	connection, streams, err := s.connect(0, false)
 	if err != nil {
 		return err
 	}
@@ -111,7 +120,7 @@ func (s *system) Delete(ctx context.Context, log string) error {
 // waitForLeaders returns when every stream has a leader: after a restart a node is healthy before, and whoever asks for a
 // stream without one gets no answer at all.
 func (s *system) waitForLeaders(ctx context.Context) error {
-	connection, streams, err := s.connect(0)
+	connection, streams, err := s.connect(0, false)
 	if err != nil {
 		return err
 	}

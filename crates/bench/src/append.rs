@@ -222,6 +222,7 @@ fn load(options: &AppendOptions) -> Append {
         seconds: records.is_none().then_some(options.seconds),
         rate: options.rate,
         follow: false,
+        retry: false,
     }
 }
 

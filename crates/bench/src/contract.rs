@@ -77,6 +77,9 @@ pub struct Append {
     /// Whether consumers read at the tail meanwhile.
     #[serde(default)]
     pub follow: bool,
+    /// Whether nodes die meanwhile: what was not acknowledged is sent again until it is, and is there once.
+    #[serde(default)]
+    pub retry: bool,
 }
 
 /// Records that are to be read.

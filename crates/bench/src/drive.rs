@@ -1,10 +1,12 @@
 //! Ropewalk's driver for the comparison of systems: the crate `client`, commanded as `bench/peers/README.md` says.
 //!
 //! A log is a topic, a shard a partition. Producers make their batches themselves and append with acks=all, without
-//! retries and without sequence numbers; readers fetch ahead, compare checksums and take every record apart.
+//! retries and without sequence numbers (where nodes die, with both); readers fetch ahead, compare checksums and take every
+//! record apart.
 
 mod follow;
 mod read;
+mod steady;
 #[cfg(test)]
 mod tests;
 
@@ -15,6 +17,7 @@ use anyhow::{Context, Result, ensure};
 use client::{Cluster, Completion, ConnectionOptions, NewTopic, TopicProducer};
 use platform::clock::{Clock, SystemClock};
 
+use self::steady::SteadyAppender;
 use crate::contract::driver::{Events, System, serve};
 use crate::contract::payload::Payloads;
 use crate::contract::producers::{self, Appender, Batches, Completed, Schedule};
@@ -65,8 +68,8 @@ impl System for Ropewalk {
         let settings = [
             ("replication factor", "as many as there are nodes"),
             ("acks", "all"),
-            ("retries", "0"),
-            ("idempotence", "none"),
+            ("retries", "0; with retry for 120 s"),
+            ("idempotence", "none; with retry sequence numbers"),
             ("requests in flight", "in_flight"),
             (
                 "batches",
@@ -118,7 +121,10 @@ impl System for Ropewalk {
         let schedule = Schedule::new(append);
         let connect = |producer| TopicAppender::connect(self, append, &payloads, producer);
         let produce = || producers::run(append, Batches::ByDriver, &schedule, connect, events);
-        if append.follow {
+        if append.retry {
+            let connect = |producer| SteadyAppender::connect(self, append, &payloads, producer);
+            producers::run(append, Batches::ByDriver, &schedule, connect, events)
+        } else if append.follow {
             follow::run(self, append, &schedule, produce)
         } else {
             produce()

@@ -7,7 +7,8 @@
 //! Modes: honest; slow (to write); cheat (acknowledges what it never writes); later (the same, once it has been believed); swap
 //! (writes other bytes); hush (tells no late latencies); hurry (tells a fifth of the time that it took);
 //! flatter (tells a tenth of each latency); die, stall (in the middle of
-//! a load); uneven (every other load is slower); refuse; fill, fill-for-good (takes all room on the disk, in its directory or
+//! a load); frail, forgetful (when the first of its system's nodes is dead, it stops for half a second, or loses all that was
+//! appended before); uneven (every other load is slower); refuse; fill, fill-for-good (takes all room on the disk, in its directory or
 //! outside).
 
 use std::fs::{self, File, OpenOptions};
@@ -96,6 +97,7 @@ impl System for FileLog {
                 payloads: Arc::clone(&payloads),
                 sent: 0,
                 completed: Vec::new(),
+                leader: fs::read_to_string(self.directory.join("leader")).ok(),
             })
         };
         let mut done = run(append, Batches::ByDriver, &Schedule::new(append), connect, events)?;
@@ -158,6 +160,8 @@ struct Producer {
     payloads: Arc<Payloads>,
     sent: u64,
     completed: Vec<Completed>,
+    /// The number of the process that leads, until it is found dead.
+    leader: Option<String>,
 }
 
 impl Appender for Producer {
@@ -178,6 +182,21 @@ impl Appender for Producer {
             }
             "hurry" => {
                 std::thread::sleep(Duration::from_millis(1));
+                self.write(shard, &bytes)?;
+            }
+            "frail" => {
+                if self.has_lost_its_leader() {
+                    std::thread::sleep(Duration::from_millis(500));
+                }
+                self.write(shard, &bytes)?;
+            }
+            "forgetful" => {
+                if self.has_lost_its_leader() {
+                    self.files[shard as usize]
+                        .lock()
+                        .expect("nobody dies while writing")
+                        .set_len(0)?;
+                }
                 self.write(shard, &bytes)?;
             }
             "die" if self.sent > 100 => std::process::exit(3),
@@ -203,6 +222,13 @@ impl Appender for Producer {
 }
 
 impl Producer {
+    /// Whether the system's leader has died since it was asked for last; a dead one that nobody has waited for yet has no memory.
+    fn has_lost_its_leader(&mut self) -> bool {
+        let memory = |pid: &str| fs::read_to_string(format!("/proc/{}/statm", pid.trim()));
+        let is_dead = |pid: &String| memory(pid).map_or(true, |pages| pages.starts_with("0 "));
+        self.leader.take_if(|pid| is_dead(pid)).is_some()
+    }
+
     fn write(&self, shard: u32, bytes: &[u8]) -> Result<()> {
         let mut file = self.files[shard as usize]
             .lock()

@@ -67,7 +67,7 @@ pub(super) fn reason_not_to_ask(row: &RowPlan, system: &System, nodes: u32) -> O
     if let Some(most) = most.filter(|most| row.work.stored_bytes() > *most) {
         return Some(format!("not asked to keep more than {most} B for readers"));
     }
-    let is_crashed = matches!(row.work, Work::Restart(_));
+    let is_crashed = matches!(row.work, Work::Restart(_) | Work::FailOver(_));
     (is_crashed && system.variant.survives == Survives::Nothing)
         .then(|| "promises nothing after a crash of its process".to_owned())
 }

@@ -85,6 +85,11 @@ impl Fleet {
         }
     }
 
+    /// How many nodes each system has.
+    pub(super) fn nodes(&self) -> u32 {
+        self.nodes
+    }
+
     /// The running system and driver of `way`.
     pub(super) fn have(&mut self, way: &Way) -> Result<(&mut Server, &mut Driving)> {
         let (server, drivers) = self.have_clients(way, 1)?;

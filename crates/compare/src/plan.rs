@@ -76,6 +76,8 @@ pub(super) enum Work {
     },
     /// Append, kill everything at once, start again, append one record.
     Restart(Load),
+    /// Append, and kill one node in the middle: each node once, of a new system each time.
+    FailOver(Load),
 }
 
 /// Records to append. What is not told is 1, and a run's seconds long.
@@ -172,7 +174,7 @@ impl Work {
     /// The load that is measured, or read.
     pub(super) fn load(&self) -> &Load {
         match self {
-            Work::Append(load) | Work::Read(load) | Work::Restart(load) => load,
+            Work::Append(load) | Work::Read(load) | Work::Restart(load) | Work::FailOver(load) => load,
             Work::ReadMeanwhile { load, .. } => load,
         }
     }
@@ -187,9 +189,9 @@ impl Work {
         parameters
     }
 
-    /// Says that each run starts the system again before it measures, and warms it up then.
-    pub(super) fn restarts_first(&self) -> bool {
-        matches!(self, Work::ReadMeanwhile { cold: true, .. })
+    /// Says that each run starts the system before it measures, and warms it up then.
+    pub(super) fn starts_first(&self) -> bool {
+        matches!(self, Work::ReadMeanwhile { cold: true, .. } | Work::FailOver(_))
     }
 
     /// The payloads that are kept for readers; none where nothing is read back.
@@ -198,7 +200,7 @@ impl Work {
             Work::Read(load) | Work::ReadMeanwhile { stored: load, .. } => {
                 load.records.unwrap_or(0) * u64::from(load.clients) * load.record_bytes as u64
             }
-            Work::Append(_) | Work::Restart(_) => 0,
+            Work::Append(_) | Work::Restart(_) | Work::FailOver(_) => 0,
         }
     }
 
@@ -209,6 +211,7 @@ impl Work {
             Work::Read(_) => seconds,
             Work::ReadMeanwhile { stored, load, .. } => stored.estimate(seconds) + load.estimate(seconds),
             Work::Restart(load) => load.estimate(seconds) + 8.0,
+            Work::FailOver(load) => 3.0 * (load.estimate(seconds) + 12.0),
         }
     }
 }

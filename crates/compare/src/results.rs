@@ -300,6 +300,8 @@ pub const METRICS: &[(&str, &str, Better)] = &[
     ("written_per_byte", "bytes written/byte", Better::Less),
     ("ready_s", "ready, s", Better::Less),
     ("first_ack_s", "first acknowledgement, s", Better::Less),
+    ("stall_max_s", "longest stall, s", Better::Less),
+    ("stall_mean_s", "mean stall, s", Better::Less),
     ("stored_mb", "MB there to read", Better::Neither),
     ("beside_reads_percent", "of that beside reads, %", Better::Neither),
     ("due_per_s", "due, records/s", Better::Neither),

@@ -251,7 +251,7 @@ impl<'a> Runner<'a> {
     /// Has a system and a driver running, known and warm.
     fn prepare(&mut self, way: &Way, work: &Work) -> Result<()> {
         self.describe(way)?;
-        if work.restarts_first() {
+        if work.starts_first() {
             return Ok(());
         }
         let clients = work.load().clients as usize;
@@ -343,6 +343,7 @@ fn found(outcome: &Result<Run>, fleet: &Fleet) -> String {
         figure("records_per_s", "records/s"),
         figure("p50_us", "µs at the median"),
         figure("first_ack_s", "s to the first acknowledgement"),
+        figure("stall_max_s", "s without an acknowledgement at most"),
         outcome
             .verified_records
             .map(|records| format!("{records} verified")),

@@ -5,7 +5,8 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
+use rustix::process::{Pid, Signal, kill_process};
 use serde::Deserialize;
 
 use super::child::{Running, Start, wait_while};
@@ -45,6 +46,9 @@ pub(super) struct Ready {
     /// The processes that are the system.
     #[serde(default)]
     pub(super) pids: Vec<u32>,
+    /// Those of each node, where one may be lost without the others.
+    #[serde(default)]
+    pub(super) nodes: Vec<Vec<u32>>,
     /// What was set.
     #[serde(default)]
     pub(super) settings: BTreeMap<String, String>,
@@ -180,6 +184,31 @@ impl Server {
     /// Whether it is a store within its driver's process.
     pub(super) fn is_in_driver(&self) -> bool {
         self.system.peer.file.serve.is_empty()
+    }
+
+    /// What kills all processes of one node, and nothing else of it.
+    ///
+    /// # Errors
+    /// If it did not say which those are.
+    pub(super) fn killing(&self, node: usize) -> Result<impl FnOnce() -> Result<()> + Send + use<>> {
+        let title = self.system.variant.title.clone();
+        let pids = self.ready.nodes.get(node).cloned().unwrap_or_default();
+        let pids: Vec<Pid> = pids
+            .iter()
+            .filter_map(|pid| Pid::from_raw(pid.cast_signed()))
+            .collect();
+        ensure!(
+            !pids.is_empty(),
+            "{title} does not say which processes its node {} has: \"nodes\" of its ready line",
+            node + 1
+        );
+        Ok(move || {
+            for pid in pids {
+                kill_process(pid, Signal::KILL)
+                    .with_context(|| format!("node {} of {title} was gone before it was killed", node + 1))?;
+            }
+            Ok(())
+        })
     }
 
     /// Kills all its processes at once, as a crash does.

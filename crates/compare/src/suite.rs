@@ -127,8 +127,14 @@ mod tests {
 
     #[test]
     fn suites_are_sound() {
-        for suite in Suite::value_variants() {
-            let plans = suite.plans(WHOLE);
+        let clustered = Scale { nodes: 3, ..WHOLE };
+        let scales = [WHOLE, clustered].into_iter();
+        let all = scales.flat_map(|scale| {
+            Suite::value_variants()
+                .iter()
+                .map(move |suite| suite.plans(scale))
+        });
+        for plans in all {
             let names: BTreeSet<_> = plans.iter().map(|plan| &plan.name).collect();
             assert_eq!(names.len(), plans.len(), "names are unique");
             for plan in &plans {
@@ -174,7 +180,7 @@ mod tests {
                 let load = row.work.load();
                 let is_open = load.rate.is_some() || load.share_of_maximum.is_some();
                 let expected = match row.work {
-                    Work::Restart(_) => LoopKind::None,
+                    Work::Restart(_) | Work::FailOver(_) => LoopKind::None,
                     _ if is_open => LoopKind::Open,
                     _ => LoopKind::Closed,
                 };
@@ -229,7 +235,7 @@ mod tests {
                     Work::Read(load) if load.times.is_none() => continue,
                     Work::Read(load) => (load, u64::from(load.request_bytes()) * REQUESTS_MAX),
                     Work::ReadMeanwhile { stored, .. } => (stored, u64::MAX),
-                    Work::Append(_) | Work::Restart(_) => continue,
+                    Work::Append(_) | Work::Restart(_) | Work::FailOver(_) => continue,
                 };
                 assert_eq!(load.times, Some(120.0), "{}", plan.name);
                 let bytes = load.records.expect("a volume is fixed") * load.record_bytes as u64;

@@ -1,6 +1,7 @@
 //! One run: a workload on one system through one driver, checked, metered, and cleaned up after.
 
 mod check;
+mod failing_over;
 mod metering;
 mod reading;
 mod restarting;
@@ -135,6 +136,7 @@ impl Running<'_> {
             Work::Read(load) => self.read(load),
             Work::ReadMeanwhile { stored, load, cold } => self.read_meanwhile(stored, load, *cold),
             Work::Restart(load) => self.restart(load),
+            Work::FailOver(load) => self.fail_over(load),
         }
     }
 
@@ -250,6 +252,7 @@ fn command(log: &str, load: &Load, manner: Manner) -> Append {
         seconds: times.map(|times| times * manner.seconds),
         rate: manner.rate,
         follow: load.follow,
+        retry: false,
     }
 }
 

@@ -30,6 +30,7 @@ type AppendCommand struct {
 	Seconds       float64
 	Rate          float64 // records a second of all producers together; 0 is the closed loop
 	Follow        bool
+	Retry         bool // nodes die meanwhile: what was not acknowledged is sent again until it is, and is there once
 }
 
 // ReadCommand is a `read`.
@@ -61,6 +62,7 @@ type fields struct {
 	Seconds       *float64          `json:"seconds"`
 	Rate          *float64          `json:"rate"`
 	Follow        *bool             `json:"follow"`
+	Retry         *bool             `json:"retry"`
 	Verify        *bool             `json:"verify"`
 }
 
@@ -138,6 +140,7 @@ func (c *checker) readAppend(given fields) AppendCommand {
 		BatchRecords: c.count("batch_records", given.BatchRecords, 1, countMost),
 		InFlight:     c.count("in_flight", given.InFlight, 1, countMost),
 		Follow:       given.Follow != nil && *given.Follow,
+		Retry:        given.Retry != nil && *given.Retry,
 		Records:      -1,
 	}
 	if given.WarmupRecords != nil {
@@ -154,6 +157,9 @@ func (c *checker) readAppend(given fields) AppendCommand {
 	}
 	if given.Seconds != nil {
 		command.Seconds = c.amount("seconds", *given.Seconds, secondsLongest)
+	}
+	if command.Retry && (command.InFlight != 1 || command.Follow) {
+		c.fail("append with \"retry\" sends requests one after the other (\"in_flight\" 1), and nobody follows")
 	}
 	if command.Follow && command.Rate == 0 {
 		c.fail("append with \"follow\" wants a \"rate\": without one no record is due at a time")

@@ -72,7 +72,7 @@ func serve(arguments []string, plan func(Serving) (Cluster, error)) error {
 	if err != nil {
 		return err
 	}
-	running := &processes{directory: asked.Directory, ended: make(chan error, len(cluster.Nodes))}
+	running := &processes{directory: asked.Directory, ended: make(chan end, len(cluster.Nodes))}
 	defer running.end()
 	for _, node := range cluster.Nodes {
 		if err := running.start(node); err != nil {
@@ -95,12 +95,17 @@ func serve(arguments []string, plan func(Serving) (Cluster, error)) error {
 	if err := running.sayReady(cluster); err != nil {
 		return err
 	}
-	select {
-	case err := <-running.ended:
-		running.left--
-		return err
-	case <-ended:
-		return nil
+	for {
+		select {
+		case end := <-running.ended:
+			running.left--
+			// Who kills one of several wants to see the others live.
+			if !end.killed || running.left == 0 {
+				return end.err
+			}
+		case <-ended:
+			return nil
+		}
 	}
 }
 
@@ -143,8 +148,14 @@ func (s Serving) Port(node, number, each int) int {
 type processes struct {
 	directory string
 	started   []*exec.Cmd
-	ended     chan error
+	ended     chan end
 	left      int
+}
+
+// end is how a process ended: by SIGKILL, and in words.
+type end struct {
+	killed bool
+	err    error
 }
 
 func (p *processes) start(node Node) error {
@@ -163,7 +174,10 @@ func (p *processes) start(node Node) error {
 	p.left++
 	go func() {
 		err := process.Wait()
-		p.ended <- fmt.Errorf("%s ended (%v); the last lines of %s:\n%s", node.Name, exitOf(err), p.logOf(node), p.lastLines(node))
+		p.ended <- end{
+			killed: process.ProcessState.Sys().(syscall.WaitStatus).Signal() == syscall.SIGKILL,
+			err:    fmt.Errorf("%s ended (%v); the last lines of %s:\n%s", node.Name, exitOf(err), p.logOf(node), p.lastLines(node)),
+		}
 	}()
 	return nil
 }
@@ -204,9 +218,9 @@ func (p *processes) waitReady(node Node, deadline time.Time, signals <-chan os.S
 			said = err.Error()
 		}
 		select {
-		case err := <-p.ended:
+		case end := <-p.ended:
 			p.left--
-			return true, err
+			return true, end.err
 		case <-signals:
 			return true, nil
 		case <-time.After(lookPause):
@@ -218,15 +232,18 @@ func (p *processes) waitReady(node Node, deadline time.Time, signals <-chan os.S
 
 func (p *processes) sayReady(cluster Cluster) error {
 	var pids []int
+	var nodes [][]int
 	for _, process := range p.started {
 		pids = append(pids, process.Process.Pid)
+		nodes = append(nodes, []int{process.Process.Pid})
 	}
 	type ready struct {
 		Address  string            `json:"address"`
 		Pids     []int             `json:"pids"`
+		Nodes    [][]int           `json:"nodes"`
 		Settings map[string]string `json:"settings"`
 	}
-	line := map[string]ready{"ready": {Address: cluster.Address, Pids: pids, Settings: cluster.Settings}}
+	line := map[string]ready{"ready": {Address: cluster.Address, Pids: pids, Nodes: nodes, Settings: cluster.Settings}}
 	return json.NewEncoder(os.Stdout).Encode(line)
 }
 

@@ -6,9 +6,10 @@ package contract;
  * @param records how many in all; -1 if none is given
  * @param seconds for how long; -1 if it is not given. What comes first ends it
  * @param rate records a second that are due, in all; null is the closed loop
+ * @param retry whether nodes die meanwhile: what was not acknowledged is sent again until it is, and is there once
  */
 public record Append(String log, int shards, int producers, int recordBytes, int batchRecords, int inFlight,
-        long warmupRecords, long records, double seconds, Double rate, boolean follow) {
+        long warmupRecords, long records, double seconds, Double rate, boolean follow, boolean retry) {
     /** The stamp has four hexadecimal digits for the producer. */
     private static final int PRODUCERS_MAX = 1 << 16;
 
@@ -20,12 +21,16 @@ public record Append(String log, int shards, int producers, int recordBytes, int
                 fields.whole("batch_records", 1, Integer.MAX_VALUE), fields.whole("in_flight", 1, Integer.MAX_VALUE),
                 fields.has("warmup_records") ? fields.records("warmup_records") : 0,
                 fields.has("records") ? fields.records("records") : -1, seconds == null ? -1 : seconds,
-                fields.positiveOrNull("rate"), fields.flag("follow"));
+                fields.positiveOrNull("rate"), fields.flag("follow"), fields.flag("retry"));
         if (append.records < 0 && append.seconds < 0) {
             throw new IllegalArgumentException("\"records\", \"seconds\" or both must be given");
         }
         if (append.follow && append.rate == null) {
             throw new IllegalArgumentException("\"follow\" needs a \"rate\": without it no record is due");
+        }
+        if (append.retry && (append.inFlight != 1 || append.follow)) {
+            throw new IllegalArgumentException(
+                    "with \"retry\" requests are sent one after the other (\"in_flight\" 1), and nobody follows");
         }
         return append;
     }

@@ -61,7 +61,7 @@ public final class ContractTest {
     }
 
     private static void sharesAndShardsAreAsTheContractSays() {
-        Append append = new Append("log", 5, 3, 16, 10, 1, 8, 100, -1, null, false);
+        Append append = new Append("log", 5, 3, 16, 10, 1, 8, 100, -1, null, false, false);
         equal(List.of(3L, 3L, 2L), List.of(append.warmupOf(0), append.warmupOf(1), append.warmupOf(2)), "shares of 8");
         equal(1, append.shardOf(1, 9), "the shard of a first batch");
         equal((2 + 7 * 3) % 5, append.shardOf(2, 70), "the shard of batch 7");
@@ -81,9 +81,9 @@ public final class ContractTest {
     }
 
     private static void recordsWaitForCompanyInFullBatchesOfTheClosedLoopOnly() {
-        equal(true, new Append("log", 1, 1, 16, 10, 1, 0, 100, -1, null, false).mayLinger(), "lingering in the closed loop");
-        equal(false, new Append("log", 1, 1, 16, 1, 10, 0, 100, -1, null, false).mayLinger(), "lingering with single records");
-        equal(false, new Append("log", 1, 1, 16, 10, 1, 0, 100, -1, 1000.0, false).mayLinger(), "lingering at a rate");
+        equal(true, new Append("log", 1, 1, 16, 10, 1, 0, 100, -1, null, false, false).mayLinger(), "lingering in the closed loop");
+        equal(false, new Append("log", 1, 1, 16, 1, 10, 0, 100, -1, null, false, false).mayLinger(), "lingering with single records");
+        equal(false, new Append("log", 1, 1, 16, 10, 1, 0, 100, -1, 1000.0, false, false).mayLinger(), "lingering at a rate");
     }
 
     private static void jsonIsStrict() {

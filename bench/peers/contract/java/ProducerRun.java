@@ -55,6 +55,9 @@ final class ProducerRun implements AutoCloseable {
             sendPaced(new Pacing(startNs, append.producers(), append.rate()), startNs);
         }
         drain();
+        if (append.retry()) {
+            return;
+        }
         failures.add(producer.retries() - retriesBefore, "the client of producer " + number + " sent records again by itself (refused, lost or too large at first: see standard error)");
     }
 

@@ -59,7 +59,7 @@ public interface SystemClient extends AutoCloseable {
             return false;
         }
 
-        /** How often the client has sent a record again by itself so far; each time counts as a failure. */
+        /** How often the client has sent a record again by itself so far; each time counts as a failure, but with `retry`. */
         default long retries() {
             return 0;
         }

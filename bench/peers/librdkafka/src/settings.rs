@@ -19,6 +19,13 @@ const PRODUCER: Settings = &[
     ("queue.buffering.max.kbytes", "2000000"),
 ];
 
+/// Of producers that live through the death of a broker; in place of those of the same name.
+const RETRYING: Settings = &[
+    ("enable.idempotence", "true"),
+    ("message.send.max.retries", "2147483647"),
+    ("message.timeout.ms", "120000"),
+];
+
 /// Of consumers, of `read` and those that follow.
 const CONSUMER: Settings = &[
     // Must be named; nothing is asked of a group, since partitions are assigned by hand and nothing is committed.
@@ -49,6 +56,9 @@ pub(crate) fn described() -> Described {
     let mut settings = BTreeMap::new();
     for (name, value) in PRODUCER.iter().chain(CONSUMER) {
         settings.insert((*name).to_owned(), (*value).to_owned());
+    }
+    for (name, value) in RETRYING {
+        settings.insert(format!("{name}, with retry"), (*value).to_owned());
     }
     for (name, value) in [
         ("replication factor", "as many as there are nodes".to_owned()),
@@ -99,6 +109,9 @@ pub(crate) fn producer(address: &str, append: &Append) -> ClientConfig {
     let message_bytes = BATCH_BYTES.max(append.record_bytes + OVERHEAD_BYTES).to_string();
     let mut config = common(address);
     set_all(&mut config, PRODUCER);
+    if append.retry {
+        set_all(&mut config, RETRYING);
+    }
     config.set("linger.ms", linger_ms(append));
     config.set("max.in.flight", append.in_flight.to_string());
     config.set("message.max.bytes", &message_bytes);
@@ -145,8 +158,8 @@ fn set_all(config: &mut ClientConfig, settings: Settings) {
 mod tests {
     use super::*;
 
-    fn setting_of(name: &str, batch_records: u32, rate: Option<f64>) -> Option<String> {
-        let append = Append {
+    fn append(batch_records: u32, rate: Option<f64>) -> Append {
+        Append {
             log: "log".to_owned(),
             shards: 1,
             producers: 1,
@@ -158,8 +171,13 @@ mod tests {
             seconds: None,
             rate,
             follow: false,
-        };
-        producer("127.0.0.1:1", &append).get(name).map(str::to_owned)
+            retry: false,
+        }
+    }
+
+    fn setting_of(name: &str, batch_records: u32, rate: Option<f64>) -> Option<String> {
+        let config = producer("127.0.0.1:1", &append(batch_records, rate));
+        config.get(name).map(str::to_owned)
     }
 
     #[test]
@@ -168,6 +186,21 @@ mod tests {
         assert_eq!(linger_of(64, None).as_deref(), Some(LINGER_MS));
         assert_eq!(linger_of(1, None).as_deref(), Some("0"));
         assert_eq!(linger_of(64, Some(1_000.0)).as_deref(), Some("0"));
+    }
+
+    #[test]
+    fn producers_live_through_the_death_of_a_broker_only_where_that_is_asked() {
+        let append = |retry| Append {
+            retry,
+            ..append(1, None)
+        };
+        for (retry, value) in [(false, Some("0")), (true, Some("2147483647"))] {
+            let config = producer("127.0.0.1:1", &append(retry));
+            assert_eq!(config.get("message.send.max.retries"), value);
+            assert_eq!(config.get("enable.idempotence").is_some(), retry);
+            let made: Result<rdkafka::producer::BaseProducer, _> = config.create();
+            assert!(made.is_ok(), "{:?}", made.err());
+        }
     }
 
     #[test]

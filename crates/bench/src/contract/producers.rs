@@ -182,6 +182,10 @@ fn check(append: &Append) -> Result<()> {
         "shards, producers, batch_records and in_flight must be 1 at least"
     );
     ensure!(
+        !append.retry || (in_flight == 1 && !append.follow),
+        "with retry, requests are sent one after the other (in_flight 1), and nobody follows"
+    );
+    ensure!(
         append.records.is_some() || append.seconds.is_some(),
         "records, seconds or both must be given"
     );

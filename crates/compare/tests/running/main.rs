@@ -2,6 +2,7 @@
 
 mod choosing;
 mod failing;
+mod failing_over;
 mod measuring;
 mod repeating;
 

@@ -1,0 +1,27 @@
+// Sending again what was not acknowledged, for the `retry` of an `append`.
+package contract
+
+import (
+	"context"
+	"time"
+)
+
+const (
+	againPatience = 120 * time.Second
+	againPause    = 20 * time.Millisecond
+)
+
+// Again calls `send`, each time for at most `patience`, until it succeeds; its last error when two minutes are over. What it sends
+// must be there once, however often it is sent.
+func Again(patience time.Duration, send func(context.Context) error) error {
+	end := time.Now().Add(againPatience)
+	for {
+		once, cancel := context.WithTimeout(context.Background(), patience)
+		err := send(once)
+		cancel()
+		if err == nil || time.Now().After(end) {
+			return err
+		}
+		time.Sleep(againPause)
+	}
+}
