@@ -33,7 +33,7 @@ func plan(server string, asked contract.Serving) (contract.Cluster, error) {
 	cluster := contract.Cluster{Settings: settings(asked)}
 	var addresses, members []string
 	for node := range asked.Nodes {
-		addresses = append(addresses, fmt.Sprintf("127.0.0.1:%d", asked.Port(node, clientPort, portsEach)))
+		addresses = append(addresses, fmt.Sprintf("%s:%d", asked.Host(node), asked.Port(node, clientPort, portsEach)))
 		members = append(members, nodeName(node)+"="+peerURL(asked, node))
 	}
 	for node := range asked.Nodes {
@@ -63,5 +63,5 @@ func nodeName(node int) string {
 }
 
 func peerURL(asked contract.Serving, node int) string {
-	return fmt.Sprintf("http://127.0.0.1:%d", asked.Port(node, peerPort, portsEach))
+	return fmt.Sprintf("http://%s:%d", asked.Host(node), asked.Port(node, peerPort, portsEach))
 }

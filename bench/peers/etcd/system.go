@@ -94,6 +94,24 @@ func (s *system) Create(ctx context.Context, log contract.Log) error {
 	})
 }
 
+// Leader is that of all keys.
+func (s *system) Leader(ctx context.Context, _ string) (leader int, err error) {
+	err = s.with(ctx, answerPatience, func(ctx context.Context, client *clientv3.Client) error {
+		for place, endpoint := range s.endpoints {
+			status, err := client.Status(ctx, endpoint)
+			if err != nil {
+				return err
+			}
+			if status.Leader == status.Header.MemberId {
+				leader = place + 1
+				return nil
+			}
+		}
+		return errors.New("none of the members says that it leads")
+	})
+	return leader, err
+}
+
 // Delete removes a log's keys, then compacts and defragments: only that gives the disk back.
 func (s *system) Delete(ctx context.Context, log string) error {
 	return s.with(ctx, deletePatience, func(ctx context.Context, client *clientv3.Client) error {

@@ -132,6 +132,16 @@ public final class DriveKafka implements SystemClient {
         }
     }
 
+    @Override
+    public Integer leader(String log) throws Exception {
+        TopicPartitionInfo first = admin.describeTopics(List.of(log)).allTopicNames().get().get(log).partitions().get(0);
+        int place = List.of(address.split(",")).indexOf(first.leader().host() + ":" + first.leader().port());
+        if (place < 0) {
+            throw new IllegalStateException(first.leader() + " leads topic " + log + " and is none of " + address);
+        }
+        return place + 1;
+    }
+
     /** Whether every partition's leader says where it ends. */
     private boolean answers(String log, int shards) throws Exception {
         Map<TopicPartition, OffsetSpec> ends = new HashMap<>();

@@ -32,11 +32,11 @@ func plan(server string, asked contract.Serving) (contract.Cluster, error) {
 		if err := os.WriteFile(file, []byte(configuration(asked, node)), 0o644); err != nil {
 			return contract.Cluster{}, fmt.Errorf("cannot write the configuration of a server: %w", err)
 		}
-		addresses = append(addresses, fmt.Sprintf("127.0.0.1:%d", asked.Port(node, clientPort, portsEach)))
+		addresses = append(addresses, fmt.Sprintf("%s:%d", asked.Host(node), asked.Port(node, clientPort, portsEach)))
 		cluster.Nodes = append(cluster.Nodes, contract.Node{
 			Name:    nodeName(node),
 			Command: []string{server, "-c", file},
-			Health:  fmt.Sprintf("http://127.0.0.1:%d/healthz", asked.Port(node, healthPort, portsEach)),
+			Health:  fmt.Sprintf("http://%s:%d/healthz", asked.Host(node), asked.Port(node, healthPort, portsEach)),
 		})
 	}
 	cluster.Address = strings.Join(addresses, ",")
@@ -54,8 +54,8 @@ func nodeName(node int) string {
 func configuration(asked contract.Serving, node int) string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "server_name: %s\n", nodeName(node))
-	fmt.Fprintf(&text, "listen: \"127.0.0.1:%d\"\n", asked.Port(node, clientPort, portsEach))
-	fmt.Fprintf(&text, "http: \"127.0.0.1:%d\"\n", asked.Port(node, healthPort, portsEach))
+	fmt.Fprintf(&text, "listen: \"%s:%d\"\n", asked.Host(node), asked.Port(node, clientPort, portsEach))
+	fmt.Fprintf(&text, "http: \"%s:%d\"\n", asked.Host(node), asked.Port(node, healthPort, portsEach))
 	fmt.Fprintf(&text, "max_payload: %s\n", payloadLimit)
 	fmt.Fprintf(&text, "jetstream {\n  store_dir: %q\n", filepath.Join(asked.Directory, nodeName(node)))
 	for _, setting := range asked.Settings {
@@ -65,9 +65,9 @@ func configuration(asked contract.Serving, node int) string {
 	if asked.Nodes == 1 {
 		return text.String()
 	}
-	fmt.Fprintf(&text, "cluster {\n  name: peers\n  listen: \"127.0.0.1:%d\"\n  routes: [\n", asked.Port(node, routePort, portsEach))
+	fmt.Fprintf(&text, "cluster {\n  name: peers\n  listen: \"%s:%d\"\n  routes: [\n", asked.Host(node), asked.Port(node, routePort, portsEach))
 	for other := range asked.Nodes {
-		fmt.Fprintf(&text, "    \"nats://127.0.0.1:%d\"\n", asked.Port(other, routePort, portsEach))
+		fmt.Fprintf(&text, "    \"nats://%s:%d\"\n", asked.Host(other), asked.Port(other, routePort, portsEach))
 	}
 	text.WriteString("  ]\n}\n")
 	return text.String()

@@ -95,6 +95,25 @@ func (s *system) Create(ctx context.Context, log contract.Log) error {
 	})
 }
 
+func (s *system) Leader(ctx context.Context, log string) (int, error) {
+	connection, streams, err := s.connect(0, false)
+	if err != nil {
+		return 0, err
+	}
+	defer connection.Close()
+	stream, err := streams.Stream(ctx, streamOf(log, 0))
+	if err != nil {
+		return 0, err
+	}
+	cluster := stream.CachedInfo().Cluster
+	for node := range s.addresses {
+		if cluster != nil && cluster.Leader == nodeName(node) {
+			return node + 1, nil
+		}
+	}
+	return 0, fmt.Errorf("no server is said to lead the stream of %s", log)
+}
+
 func (s *system) Delete(ctx context.Context, log string) error {
 	connection, streams, err := s.connect(0, false)
 	if err != nil {

@@ -27,6 +27,11 @@ pub enum Command {
         /// Its name.
         log: String,
     },
+    /// Name the node that leads its first shard.
+    Leader {
+        /// Its name.
+        log: String,
+    },
     /// Append to it.
     Append(Append),
     /// Read it from its first record.
@@ -102,6 +107,13 @@ pub struct Read {
     pub verify: bool,
 }
 
+/// Which of a system's nodes listens at `leader`, from 1 on, by the address that drivers get.
+#[must_use]
+pub fn node_at(address: &str, leader: &str) -> Option<u32> {
+    let place = address.split(',').position(|node| node == leader)?;
+    u32::try_from(place + 1).ok()
+}
+
 /// What a driver answers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
@@ -112,6 +124,11 @@ pub enum Event {
     Created,
     /// To `delete`.
     Deleted,
+    /// To `leader`.
+    Leader {
+        /// From 1 on; none where no node leads.
+        node: Option<u32>,
+    },
     /// The first measured record is about to be sent or asked for.
     Started,
     /// About once a second.

@@ -14,14 +14,14 @@ use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use client::{Cluster, Completion, ConnectionOptions, NewTopic, TopicProducer};
+use client::{Broker, Cluster, Completion, ConnectionOptions, NewTopic, TopicProducer};
 use platform::clock::{Clock, SystemClock};
 
 use self::steady::SteadyAppender;
 use crate::contract::driver::{Events, System, serve};
 use crate::contract::payload::Payloads;
 use crate::contract::producers::{self, Appender, Batches, Completed, Schedule};
-use crate::contract::{Append, Create, Described, Done, Read};
+use crate::contract::{Append, Create, Described, Done, Read, node_at};
 
 /// How long a topic may take to have leaders after its creation, or to vanish after its deletion.
 const TOPIC_PATIENCE: Duration = Duration::from_secs(60);
@@ -113,6 +113,18 @@ impl System for Ropewalk {
             std::thread::sleep(LOOK_PAUSE);
         }
         Ok(())
+    }
+
+    fn leader(&mut self, log: &str) -> Result<Option<u32>> {
+        let metadata = self.cluster()?.metadata(Some(&[log]))?;
+        let mut partitions = metadata.topics.iter().flat_map(|topic| &topic.partitions);
+        let leader = partitions
+            .find(|partition| partition.index == 0)
+            .and_then(|first| first.leader);
+        let leads = |broker: &&Broker| Some(broker.node_id) == leader;
+        let broker = metadata.brokers.iter().find(leads);
+        let broker = broker.with_context(|| format!("no broker leads topic {log}"))?;
+        Ok(node_at(&self.address, &broker.address))
     }
 
     /// Appends, with consumers that follow if that is asked for.

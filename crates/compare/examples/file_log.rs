@@ -7,7 +7,7 @@
 //! Modes: honest; slow (to write); cheat (acknowledges what it never writes); later (the same, once it has been believed); swap
 //! (writes other bytes); hush (tells no late latencies); hurry (tells a fifth of the time that it took);
 //! flatter (tells a tenth of each latency); die, stall (in the middle of
-//! a load); frail, forgetful (when the first of its system's nodes is dead, it stops for half a second, or loses all that was
+//! a load); frail, forgetful (when its system's second node is dead, it stops for half a second, or loses all that was
 //! appended before); uneven (every other load is slower); refuse; fill, fill-for-good (takes all room on the disk, in its directory or
 //! outside).
 
@@ -67,6 +67,11 @@ impl System for FileLog {
             }
         }
         Ok(())
+    }
+
+    fn leader(&mut self, _: &str) -> Result<Option<u32>> {
+        let has_one = self.directory.join("leader").exists() && self.mode != "forgetful";
+        Ok(has_one.then_some(2))
     }
 
     fn append(&mut self, append: &Append, events: &Events<'_>) -> Result<Done> {

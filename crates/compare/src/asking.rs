@@ -3,7 +3,6 @@
 
 use anyhow::{Context, Result};
 
-use super::Clients;
 use super::fleet::Way;
 use super::identity;
 use super::peer::System;
@@ -12,6 +11,7 @@ use super::record::{CellKey, Record};
 use super::report::measured::Measured;
 use super::results::{Cell, Survives};
 use super::runner::Setting;
+use super::{Clients, CompareOptions};
 
 /// Who is asked in a table, through which drivers.
 pub(super) fn ways(setting: &Setting<'_>, plan: &Plan) -> Vec<Way> {
@@ -47,7 +47,11 @@ pub(super) fn ways(setting: &Setting<'_>, plan: &Plan) -> Vec<Way> {
 
 /// Why a system of so many nodes is not asked for a workload, which is no failure: one of them is not meant for the other, or the
 /// system promises nothing about it.
-pub(super) fn reason_not_to_ask(row: &RowPlan, system: &System, nodes: u32) -> Option<String> {
+pub(super) fn reason_not_to_ask(row: &RowPlan, system: &System, options: &CompareOptions) -> Option<String> {
+    let nodes = options.nodes;
+    if !options.hosts.is_empty() && !system.peer.file.hosts {
+        return Some("its serve starts no node on a host of its own (hosts in its peer.toml)".to_owned());
+    }
     let sizes = &system.peer.file.nodes;
     if !sizes.contains(&nodes) {
         let sizes: Vec<String> = sizes.iter().map(u32::to_string).collect();

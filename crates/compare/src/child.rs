@@ -1,6 +1,7 @@
 //! A program that was started for a comparison: in a process group of its own, its standard output as lines, its standard
 //! error in a file, and gone when this value is gone.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -43,6 +44,8 @@ pub(super) struct Start<'a> {
     /// The program and its arguments; `${ROPEWALK}` is the node's binary.
     pub(super) command: &'a [String],
     pub(super) arguments: &'a [String],
+    /// What its environment has besides ours.
+    pub(super) environment: &'a BTreeMap<String, String>,
     pub(super) folder: &'a Path,
     /// Where its standard error goes.
     pub(super) log: PathBuf,
@@ -62,6 +65,7 @@ impl Start<'_> {
             )
             .current_dir(self.folder)
             .env("ROPEWALK", &binary)
+            .envs(self.environment)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(log);
@@ -93,6 +97,11 @@ impl Start<'_> {
 impl Running {
     pub(super) fn pid(&self) -> u32 {
         self.child.id()
+    }
+
+    /// What it is called in messages.
+    pub(super) fn name(&self) -> &str {
+        &self.name
     }
 
     /// How long ago it was started.
@@ -226,6 +235,7 @@ mod tests {
             name: "the script",
             command: &command,
             arguments: &[],
+            environment: &BTreeMap::new(),
             folder: directory.path(),
             log: directory.path().join("log"),
         };

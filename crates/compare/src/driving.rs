@@ -1,5 +1,6 @@
 //! A driver while it runs: commands go in, events come out, each within a limit.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -55,6 +56,7 @@ impl Driving {
             name: &driver.file.title,
             command: &driver.file.command,
             arguments: &arguments,
+            environment: &BTreeMap::new(),
             folder: &driver.peer.folder,
             log,
         };
@@ -96,6 +98,15 @@ impl Driving {
     pub(super) fn delete(&mut self, log: &str) -> Result<()> {
         let delete = Command::Delete { log: log.to_owned() };
         self.carry_out(&delete, DELETED_WITHIN, &Event::Deleted)
+    }
+
+    /// The node that leads a log's first shard, from 1 on; none where no node leads.
+    pub(super) fn leader(&mut self, log: &str) -> Result<Option<u32>> {
+        self.say(&Command::Leader { log: log.to_owned() })?;
+        match self.event(ANSWERED_WITHIN)? {
+            Event::Leader { node } => Ok(node),
+            other => self.unexpected(&other),
+        }
     }
 
     /// Appends, watched.

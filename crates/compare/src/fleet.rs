@@ -8,13 +8,13 @@ use anyhow::{Context, Error, Result, ensure};
 
 use super::child::{Running, Start};
 use super::driving::Driving;
+use super::hosts::Hosts;
 use super::interrupt::Interrupt;
 use super::peer::{Driver, Peer, System};
 use super::progress;
-use super::server::Server;
+use super::server::{Server, Starting};
+use super::site::{INSTALLED_WITHIN, Program, Site};
 
-/// How long an installation may last; it may be silent meanwhile.
-const INSTALLED_WITHIN: Duration = Duration::from_secs(1_800);
 /// One that takes longer than this has something to fetch or to build.
 const INSTALLED_SOON: Duration = Duration::from_secs(2);
 
@@ -34,6 +34,7 @@ type DriverKey = (ServerKey, String);
 #[derive(Debug)]
 pub(super) struct Fleet {
     nodes: u32,
+    hosts: Hosts,
     /// On the disk, and on a RAM disk.
     directories: [PathBuf; 2],
     /// Where what they say on standard error goes; it is kept.
@@ -66,6 +67,7 @@ impl Fleet {
     /// Nothing is running yet.
     pub(super) fn new(
         nodes: u32,
+        hosts: Hosts,
         directories: [PathBuf; 2],
         logs: PathBuf,
         silent_max: Duration,
@@ -73,6 +75,7 @@ impl Fleet {
     ) -> Fleet {
         Fleet {
             nodes,
+            hosts,
             directories,
             logs,
             silent_max,
@@ -83,11 +86,6 @@ impl Fleet {
             installed: BTreeMap::new(),
             started: 0,
         }
-    }
-
-    /// How many nodes each system has.
-    pub(super) fn nodes(&self) -> u32 {
-        self.nodes
     }
 
     /// The running system and driver of `way`.
@@ -123,14 +121,15 @@ impl Fleet {
         let name = format!("{}-{}", self.started, way.system.variant.name);
         progress::show(&format!("starting {}", way.system.variant.title));
         let log = self.logs.join(format!("{name}.log"));
-        Server::start(
-            &way.system,
-            self.nodes,
-            self.started,
-            &directory.join(name),
+        Server::start(&Starting {
+            system: &way.system,
+            nodes: self.nodes,
+            hosts: &self.hosts,
+            number: self.started,
+            directory: &directory.join(name),
             log,
-            &self.interrupt,
-        )
+            interrupt: &self.interrupt,
+        })
     }
 
     /// One more driver for the system of `way`, which runs.
@@ -182,6 +181,7 @@ impl Fleet {
                 name: &name,
                 command: &peer.file.install,
                 arguments: &[],
+                environment: &BTreeMap::new(),
                 folder: &peer.folder,
                 log: log.clone(),
             };
@@ -203,6 +203,30 @@ impl Fleet {
                 "{name} failed ({status}){}",
                 running.last_words()
             );
+            self.install_on_hosts(peer, &what)?;
+        }
+        Ok(())
+    }
+
+    /// The same on each host, one after the other: they may share a file system.
+    fn install_on_hosts(&self, peer: &Peer, what: &str) -> Result<()> {
+        if peer.file.serve.is_empty() {
+            return Ok(());
+        }
+        for host in &self.hosts.all {
+            progress::show(&format!("{what} on {}", host.destination));
+            let log = self
+                .logs
+                .join(format!("install-{}-{}.log", peer.name, host.address));
+            let there = Site::there(&self.hosts, host, log, &self.interrupt)?;
+            there.install(Program {
+                name: format!("the installation of {}", peer.file.title),
+                command: peer.file.install.clone(),
+                arguments: Vec::new(),
+                environment: BTreeMap::new(),
+                folder: peer.folder.clone(),
+                log: std::env::temp_dir().join(format!("ropewalk-install-{}.log", peer.name)),
+            })?;
         }
         Ok(())
     }

@@ -4,6 +4,7 @@
 //! driver (`work`), and everything that was found is one value (`results`) of which all reports are made (`report`).
 //! No system is known by name here but our own, which comes first, and those that a publication compares, which suites name.
 
+pub mod agent;
 mod asking;
 mod assemble;
 mod child;
@@ -13,6 +14,7 @@ mod driving;
 mod figures;
 mod fleet;
 mod group;
+mod hosts;
 mod identity;
 mod interrupt;
 mod machine;
@@ -26,6 +28,7 @@ mod reserve;
 pub mod results;
 mod runner;
 mod server;
+mod site;
 mod suite;
 mod work;
 
@@ -40,12 +43,14 @@ use anyhow::{Context, Result, ensure};
 use bench::floor::{self, FloorOptions};
 use clap::ValueEnum;
 
+pub use self::hosts::Host;
 pub use self::interrupt::{Interrupt, Interrupted};
 pub use self::results::Results;
 pub use self::suite::Suite;
 
 use self::directories::Directories;
 use self::fleet::Fleet;
+use self::hosts::Hosts;
 use self::peer::{LeftOut, Peers};
 use self::plan::Plan;
 use self::record::{Asked, Line, Moment, Record};
@@ -96,6 +101,13 @@ pub struct CompareOptions {
     /// How many nodes each system has
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=9))]
     pub nodes: u32,
+    /// The hosts that nodes run on, one on each, with commas between, instead of this machine: [USER@]NAME[=ADDRESS], a name that ssh
+    /// knows and the address where the node listens. A host has the same programs and folders as this machine, at the same paths
+    #[arg(long, value_delimiter = ',', value_name = "HOST", conflicts_with = "nodes")]
+    pub hosts: Vec<Host>,
+    /// The command that runs another one on a host, whose name and that command come after its words
+    #[arg(long, value_name = "COMMAND", default_value = "ssh -T -o BatchMode=yes")]
+    pub ssh: String,
     /// How often each run is made, in turn with all others
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     pub repetitions: u32,
@@ -123,6 +135,17 @@ pub struct CompareOptions {
 /// If it cannot begin, was interrupted, or its reports cannot be written.
 pub fn run(options: &CompareOptions, command: &str, interrupt: &Interrupt) -> Result<Vec<String>> {
     let silent_max = check(options)?;
+    let hosts = Hosts {
+        all: options.hosts.clone(),
+        way: options.ssh.split_whitespace().map(str::to_owned).collect(),
+    };
+    let options = &match hosts.all.len() {
+        0 => options.clone(),
+        nodes => CompareOptions {
+            nodes: nodes as u32,
+            ..options.clone()
+        },
+    };
     let peers = Peers::read(&options.peers)?;
     let (systems, broken) = peers.choose(&options.systems, OWN)?;
     let plans = choose_plans(options)?;
@@ -150,7 +173,8 @@ pub fn run(options: &CompareOptions, command: &str, interrupt: &Interrupt) -> Re
     moment.floors = measure_floors(options, &directories.paths[0])?;
     record.add(Line::Moment(moment));
     let paths = directories.paths.clone();
-    let fleet = Fleet::new(options.nodes, paths, logs(options)?, silent_max, interrupt);
+    let names = hosts.names();
+    let fleet = Fleet::new(options.nodes, hosts, paths, logs(options)?, silent_max, interrupt);
     let mut record = Runner::new(setting, fleet, record, &plans).run(&plans)?;
     // From here on everything is measured: nothing may keep it from being written.
     drop(reserve);
@@ -160,6 +184,7 @@ pub fn run(options: &CompareOptions, command: &str, interrupt: &Interrupt) -> Re
         command: command.to_owned(),
         nodes: options.nodes,
         repetitions: options.repetitions,
+        hosts: names,
         asked: Some(asked_of_runs(options)),
         machine,
         systems: left_out,
@@ -185,6 +210,12 @@ fn check(options: &CompareOptions) -> Result<Duration> {
     ] {
         ensure!(value.is_finite() && value > 0.0, "{name} must be more than 0");
     }
+    let addresses: BTreeSet<&str> = options.hosts.iter().map(|host| host.address.as_str()).collect();
+    ensure!(
+        addresses.len() == options.hosts.len() && addresses.len() <= 9,
+        "--hosts names one to nine hosts, each once"
+    );
+    ensure!(!options.ssh.trim().is_empty(), "--ssh has no command");
     Duration::try_from_secs_f64(options.silent_seconds).context("--silent-seconds is no time")
 }
 
@@ -285,6 +316,7 @@ fn asked(options: &CompareOptions, machine: &results::Machine, data: &Path) -> R
     Ok(Asked {
         suite: options.suite.name(),
         nodes: options.nodes,
+        hosts: options.hosts.iter().map(|host| host.address.clone()).collect(),
         seconds: options.seconds,
         scale: options.scale,
         warmup_seconds: options.warmup_seconds,

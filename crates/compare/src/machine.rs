@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::results::Machine;
 
 /// How long the disk may take for what is waiting.
-const WRITTEN_OUT_WITHIN: Duration = Duration::from_secs(120);
+pub(super) const WRITTEN_OUT_WITHIN: Duration = Duration::from_secs(120);
 
 /// The machine, with the file system that holds `data`. What cannot be found out is "unknown" or 0.
 pub(super) fn describe(data: &Path) -> Machine {

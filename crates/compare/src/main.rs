@@ -40,6 +40,9 @@ enum Command {
         #[arg(long)]
         html: bool,
     },
+    /// Do on a host what a comparison on another machine asks
+    #[command(hide = true)]
+    Agent,
     /// Tell what got better or worse between two comparisons; exit with 1 if something got worse, or they are of two machines
     Diff(DiffArguments),
 }
@@ -68,6 +71,7 @@ fn main() -> ExitCode {
             let form = if html { Form::Page } else { Form::Markdown };
             report::write_all(&found, results.parent().unwrap_or(Path::new(".")), form)
         }),
+        Command::Agent => compare::agent::run(),
         Command::Diff(arguments) => diff(&arguments),
     };
     match done {

@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use platform::process::{process_usage, written_bytes};
+use serde::{Deserialize, Serialize};
 
 /// What several processes together have used since they began; memory: now.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Meter {
     /// Processor time, user and kernel.
     pub(super) cpu: Duration,
@@ -31,6 +32,19 @@ impl Meter {
         }
         Ok(meter)
     }
+
+    /// Adds what others have used.
+    pub(super) fn add(&mut self, others: Meter) {
+        self.cpu += others.cpu;
+        self.rss_bytes += others.rss_bytes;
+        self.written_bytes += others.written_bytes;
+    }
+}
+
+/// The resident memory of those of them that live.
+pub(super) fn rss_bytes(pids: &[u32]) -> u64 {
+    let usages = pids.iter().filter_map(|pid| process_usage(*pid).ok());
+    usages.map(|usage| usage.rss_bytes).sum()
 }
 
 /// Whether a process has not ended.

@@ -27,6 +27,8 @@ const REMEDY: &str = "name another --out, or remove it to measure everything ane
 pub(super) struct Asked {
     pub(super) suite: String,
     pub(super) nodes: u32,
+    /// Where they run, if not on this machine.
+    pub(super) hosts: Vec<String>,
     pub(super) seconds: f64,
     pub(super) scale: f64,
     pub(super) warmup_seconds: f64,

@@ -34,6 +34,9 @@ pub struct Results {
     pub ended: String,
     /// How many nodes each system had.
     pub nodes: u32,
+    /// The hosts that these ran on, one on each; empty where all were on one machine with their clients.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<String>,
     /// How often each workload was repeated, in turn with the others.
     pub repetitions: u32,
     /// What else was asked of the runs; none where an earlier build did not tell.
@@ -300,8 +303,8 @@ pub const METRICS: &[(&str, &str, Better)] = &[
     ("written_per_byte", "bytes written/byte", Better::Less),
     ("ready_s", "ready, s", Better::Less),
     ("first_ack_s", "first acknowledgement, s", Better::Less),
-    ("stall_max_s", "longest stall, s", Better::Less),
-    ("stall_mean_s", "mean stall, s", Better::Less),
+    ("stall_leader_s", "leader killed: stall, s", Better::Less),
+    ("stall_other_s", "another killed: stall, s", Better::Less),
     ("stored_mb", "MB there to read", Better::Neither),
     ("beside_reads_percent", "of that beside reads, %", Better::Neither),
     ("due_per_s", "due, records/s", Better::Neither),

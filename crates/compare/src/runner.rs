@@ -155,7 +155,7 @@ impl<'a> Runner<'a> {
             return Ok(());
         }
         let run = Run::new(&cell.key, repetition);
-        let (run, found) = match reason_not_to_ask(row, &cell.way.system, self.setting.options.nodes) {
+        let (run, found) = match reason_not_to_ask(row, &cell.way.system, self.setting.options) {
             Some(why) => {
                 let found = format!("not asked: {why}");
                 let not_asked = Some(why);
@@ -343,7 +343,10 @@ fn found(outcome: &Result<Run>, fleet: &Fleet) -> String {
         figure("records_per_s", "records/s"),
         figure("p50_us", "µs at the median"),
         figure("first_ack_s", "s to the first acknowledgement"),
-        figure("stall_max_s", "s without an acknowledgement at most"),
+        figure(
+            "stall_leader_s",
+            "s without an acknowledgement when the leader was killed",
+        ),
         outcome
             .verified_records
             .map(|records| format!("{records} verified")),

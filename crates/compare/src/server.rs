@@ -1,27 +1,28 @@
-//! A system under measurement while it runs: started by its folder's `serve`, ready when it says so, metered, stopped, killed.
+//! A system under measurement while it runs: started by its folder's `serve`, ready when it says so, metered, stopped, killed. Its
+//! nodes are all on this machine, or each on a host of its own.
 
 use std::collections::BTreeMap;
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
-use rustix::process::{Pid, Signal, kill_process};
+use anyhow::{Context, Error, Result, ensure};
 use serde::Deserialize;
 
-use super::child::{Running, Start, wait_while};
+use super::child::wait_while;
+use super::hosts::Hosts;
 use super::interrupt::Interrupt;
-use super::meter::{self, Meter};
+use super::meter::Meter;
 use super::peer::System;
+use super::site::{Program, Site};
 
-/// How long a system may take until it is ready.
-const READY_WITHIN: Duration = Duration::from_secs(180);
-/// How long it may take to end when asked.
-const ENDED_WITHIN: Duration = Duration::from_secs(60);
-/// How long its processes may take to be gone when killed.
-const KILLED_WITHIN: Duration = Duration::from_secs(10);
+/// How long its ports may be in use after its processes were killed.
+const LET_GO_WITHIN: Duration = Duration::from_secs(10);
 /// Where ports are looked for: below those that systems give to clients by themselves.
 const PORTS: std::ops::Range<u16> = 20_000..32_000;
+/// Where all nodes listen that are on this machine.
+const LOOPBACK: &str = "127.0.0.1";
 
 /// A running system. A store that lives in its driver has no process here.
 #[derive(Debug)]
@@ -33,9 +34,22 @@ pub(super) struct Server {
     first_port: u16,
     /// Of all that were started: data of one is not that of another.
     number: u32,
-    process: Option<Running>,
+    parts: Arc<[Part]>,
     ready: Ready,
-    interrupt: Interrupt,
+    is_up: bool,
+}
+
+/// What of it is in one place: all, or a node.
+#[derive(Debug)]
+struct Part {
+    site: Site,
+    /// Where it listens.
+    address: String,
+    directory: PathBuf,
+    /// What is removed at its end.
+    own: PathBuf,
+    /// What its `serve` is told besides its arguments.
+    environment: BTreeMap<String, String>,
 }
 
 /// What `serve` says when it is ready.
@@ -43,12 +57,17 @@ pub(super) struct Server {
 pub(super) struct Ready {
     /// What drivers get.
     pub(super) address: String,
-    /// The processes that are the system.
-    #[serde(default)]
-    pub(super) pids: Vec<u32>,
+    /// The processes that are the system: by the part that they are of.
+    #[serde(rename = "pids", default)]
+    own_pids: Vec<u32>,
+    #[serde(skip)]
+    pids: Vec<Vec<u32>>,
     /// Those of each node, where one may be lost without the others.
-    #[serde(default)]
-    pub(super) nodes: Vec<Vec<u32>>,
+    #[serde(rename = "nodes", default)]
+    own_nodes: Vec<Vec<u32>>,
+    /// The same with the part that has them.
+    #[serde(skip)]
+    nodes: Vec<(usize, Vec<u32>)>,
     /// What was set.
     #[serde(default)]
     pub(super) settings: BTreeMap<String, String>,
@@ -59,71 +78,164 @@ struct ReadyLine {
     ready: Ready,
 }
 
+/// What a system is started with.
+#[derive(Debug)]
+pub(super) struct Starting<'a> {
+    pub(super) system: &'a System,
+    pub(super) nodes: u32,
+    pub(super) hosts: &'a Hosts,
+    pub(super) number: u32,
+    /// Where its data is: a new directory.
+    pub(super) directory: &'a Path,
+    pub(super) log: PathBuf,
+    pub(super) interrupt: &'a Interrupt,
+}
+
+impl Starting<'_> {
+    /// All in one place.
+    fn here(&self) -> Result<Vec<Part>> {
+        std::fs::create_dir(self.directory)
+            .with_context(|| format!("cannot make {}", self.directory.display()))?;
+        let directory = std::fs::canonicalize(self.directory)?;
+        Ok(vec![Part {
+            site: Site::here(self.interrupt),
+            address: LOOPBACK.to_owned(),
+            own: directory.clone(),
+            directory,
+            environment: BTreeMap::new(),
+        }])
+    }
+
+    /// A node on each host.
+    fn on_hosts(&self) -> Result<Vec<Part>> {
+        // Of a cluster, for systems that want one: 16 bytes in base64 (URL), as Kafka writes them.
+        // One folder there, not two: what is above it is the user's.
+        let names = [
+            self.directory.parent().and_then(Path::file_name),
+            self.directory.file_name(),
+        ];
+        let name = names
+            .map(|name| name.unwrap_or_default().to_string_lossy())
+            .join("-");
+        let base = self.directory.parent().unwrap_or(self.directory);
+        let own = base.with_file_name(name);
+        let cluster = format!("compare{:07}{:07}A", std::process::id(), self.number);
+        let parts = self.hosts.all.iter().zip(1..).map(|(host, node)| {
+            let environment = [
+                ("ROPEWALK_HOSTS", self.hosts.addresses()),
+                ("ROPEWALK_NODE", node.to_string()),
+                ("ROPEWALK_CLUSTER", cluster.clone()),
+            ];
+            let log = self.log.with_extension(format!("{node}.log"));
+            Ok(Part {
+                site: Site::there(self.hosts, host, log, self.interrupt)?,
+                address: host.address.clone(),
+                // Hosts may share a file system.
+                directory: own.join(node.to_string()),
+                own: own.clone(),
+                environment: environment.map(|(name, value)| (name.to_owned(), value)).into(),
+            })
+        });
+        parts.collect()
+    }
+}
+
 impl Server {
-    /// Starts `system` with its data in `directory`, which is new, and waits until it is ready.
+    /// Starts a system and waits until it is ready.
     ///
     /// # Errors
     /// If it is not in time; the message quotes its log.
-    pub(super) fn start(
-        system: &System,
-        nodes: u32,
-        number: u32,
-        directory: &Path,
-        log: PathBuf,
-        interrupt: &Interrupt,
-    ) -> Result<Server> {
-        std::fs::create_dir(directory).with_context(|| format!("cannot make {}", directory.display()))?;
-        let mut server = Server {
-            system: system.clone(),
-            nodes,
-            directory: std::fs::canonicalize(directory)?,
-            log,
-            first_port: 0,
-            number,
-            process: None,
-            ready: Ready::default(),
-            interrupt: interrupt.clone(),
+    pub(super) fn start(starting: &Starting<'_>) -> Result<Server> {
+        let is_in_driver = starting.system.peer.file.serve.is_empty();
+        let parts = match starting.hosts.all.is_empty() || is_in_driver {
+            true => starting.here()?,
+            false => starting.on_hosts()?,
         };
-        if system.peer.file.serve.is_empty() {
+        let mut server = Server {
+            system: starting.system.clone(),
+            nodes: starting.nodes,
+            directory: parts[0].directory.clone(),
+            log: starting.log.clone(),
+            first_port: 0,
+            number: starting.number,
+            parts: parts.into(),
+            ready: Ready::default(),
+            is_up: is_in_driver,
+        };
+        if is_in_driver {
             server.ready.address = server.directory.display().to_string();
             return Ok(server);
         }
-        server.first_port = free_ports(server.ports())?;
-        server.start_process()?;
+        server.first_port = free_ports(server.ports(), |first, count| server.are_free(first, count))?;
+        if let Err(error) = server.start_again() {
+            server.is_up = true;
+            server.kill();
+            server.remove_data();
+            return Err(error);
+        }
         Ok(server)
     }
 
     /// Starts it again after `kill`; how long it took until it was ready.
     pub(super) fn start_again(&mut self) -> Result<Duration> {
-        self.start_process()?;
-        Ok(self.process.as_ref().map_or(Duration::ZERO, Running::age))
+        let said = self.in_each(|part| part.site.serve(self.program(part)))?;
+        self.is_up = true;
+        let title = &self.system.variant.title;
+        let readies = said.iter().map(|(line, _)| {
+            let ready: ReadyLine = serde_json::from_str(line)
+                .with_context(|| format!("{title} should say that it is ready, not: {line}"))?;
+            Ok(ready.ready)
+        });
+        let readies: Vec<Ready> = readies.collect::<Result<_>>()?;
+        self.ready = Ready {
+            pids: readies.iter().map(|ready| ready.own_pids.clone()).collect(),
+            nodes: (0..)
+                .zip(&readies)
+                .flat_map(|(part, ready)| ready.own_nodes.iter().map(move |pids| (part, pids.clone())))
+                .collect(),
+            ..readies[0].clone()
+        };
+        Ok(said.iter().map(|(_, took)| *took).max().unwrap_or_default())
     }
 
-    fn start_process(&mut self) -> Result<()> {
+    /// Does something for each part at once.
+    fn in_each<T: Send>(&self, work: impl Fn(&Part) -> Result<T> + Sync) -> Result<Vec<T>> {
+        if let [part] = &*self.parts {
+            return Ok(vec![work(part)?]);
+        }
+        thread::scope(|scope| {
+            let work = &work;
+            let all: Vec<_> = self
+                .parts
+                .iter()
+                .map(|part| scope.spawn(move || work(part)))
+                .collect();
+            let all = all
+                .into_iter()
+                .map(|part| part.join().expect("a panic is a bug here"));
+            // Those that are under way are waited for, also after one has failed.
+            all.collect::<Vec<_>>().into_iter().collect()
+        })
+    }
+
+    fn program(&self, part: &Part) -> Program {
         let mut arguments = vec![
             self.first_port.to_string(),
-            self.directory.display().to_string(),
+            part.directory.display().to_string(),
             self.nodes.to_string(),
         ];
         arguments.extend(self.settings_as_arguments());
-        let start = Start {
-            name: &self.system.variant.title,
-            command: &self.system.peer.file.serve,
-            arguments: &arguments,
-            folder: &self.system.peer.folder,
-            log: self.log.clone(),
-        };
-        let mut process = start.start(&self.interrupt)?;
-        let line = process.line(READY_WITHIN)?;
-        let ready: ReadyLine = serde_json::from_str(&line).with_context(|| {
-            format!(
-                "{} should say that it is ready, not: {line}",
-                self.system.variant.title
-            )
-        })?;
-        self.ready = ready.ready;
-        self.process = Some(process);
-        Ok(())
+        Program {
+            name: self.system.variant.title.clone(),
+            command: self.system.peer.file.serve.clone(),
+            arguments,
+            environment: part.environment.clone(),
+            folder: self.system.peer.folder.clone(),
+            log: match part.site.is_here() {
+                true => self.log.clone(),
+                false => part.directory.with_extension("log"),
+            },
+        }
     }
 
     /// The variant's settings as its commands take them.
@@ -148,7 +260,12 @@ impl Server {
 
     /// Whether it was started and not ended since.
     pub(super) fn is_up(&self) -> bool {
-        self.is_in_driver() || self.process.is_some()
+        self.is_up
+    }
+
+    /// Whether it takes nothing of this machine but what its clients do.
+    pub(super) fn is_elsewhere(&self) -> bool {
+        !self.parts[0].site.is_here()
     }
 
     /// How many ports it may listen on.
@@ -156,29 +273,55 @@ impl Server {
         self.system.peer.file.ports_per_node * self.nodes as u16
     }
 
+    fn are_free(&self, first: u16, count: u16) -> Result<bool> {
+        let free = self.in_each(|part| part.site.are_free(&part.address, first, count))?;
+        Ok(free.into_iter().all(|is_free| is_free))
+    }
+
     /// What it has used up to now.
     ///
     /// # Errors
     /// If one of its processes is gone; the message quotes the log.
     pub(super) fn meter(&self) -> Result<Meter> {
-        Meter::read(&self.ready.pids).map_err(|error| {
-            let words = self.process.as_ref().map(Running::last_words).unwrap_or_default();
-            error.context(format!(
-                "a process of {} is gone{words}",
-                self.system.variant.title
-            ))
-        })
+        let mut all = Meter::default();
+        for (part, pids) in self.parts.iter().zip(&self.ready.pids) {
+            all.add(part.site.meter(pids)?);
+        }
+        Ok(all)
+    }
+
+    /// What tells the resident memory of those of its processes that live, in bytes.
+    pub(super) fn memory(&self) -> impl Fn() -> u64 + Send + use<> {
+        let (parts, pids) = (Arc::clone(&self.parts), self.ready.pids.clone());
+        move || {
+            let each = parts.iter().zip(&pids);
+            each.map(|(part, pids)| part.site.memory(pids).unwrap_or(0)).sum()
+        }
     }
 
     /// What its data takes on the disk.
-    pub(super) fn stored_bytes(&self) -> u64 {
-        meter::stored_bytes(&self.directory)
+    pub(super) fn stored_bytes(&self) -> Result<u64> {
+        let each = self
+            .parts
+            .iter()
+            .map(|part| part.site.stored_bytes(&part.directory));
+        each.sum()
+    }
+
+    /// Writes out what the page cache holds back, wherever it has nodes.
+    pub(super) fn write_out(&self) -> Result<()> {
+        self.in_each(|part| part.site.write_out()).map(drop)
+    }
+
+    /// Empties the page cache wherever it has nodes. Whether that was allowed.
+    pub(super) fn empty_page_cache(&self) -> Result<bool> {
+        let allowed = self.in_each(|part| part.site.empty_page_cache())?;
+        Ok(allowed.into_iter().all(|is_allowed| is_allowed))
     }
 
     /// Removes its data; it must have ended.
     pub(super) fn remove_data(&self) {
-        // What cannot be removed is in the directory that the user named, and harms nothing.
-        let _ = std::fs::remove_dir_all(&self.directory);
+        self.tried(|part| part.site.remove(&part.own));
     }
 
     /// Whether it is a store within its driver's process.
@@ -192,48 +335,56 @@ impl Server {
     /// If it did not say which those are.
     pub(super) fn killing(&self, node: usize) -> Result<impl FnOnce() -> Result<()> + Send + use<>> {
         let title = self.system.variant.title.clone();
-        let pids = self.ready.nodes.get(node).cloned().unwrap_or_default();
-        let pids: Vec<Pid> = pids
-            .iter()
-            .filter_map(|pid| Pid::from_raw(pid.cast_signed()))
-            .collect();
+        let (part, pids) = self.ready.nodes.get(node).cloned().unwrap_or_default();
         ensure!(
             !pids.is_empty(),
             "{title} does not say which processes its node {} has: \"nodes\" of its ready line",
             node + 1
         );
+        let parts = Arc::clone(&self.parts);
         Ok(move || {
-            for pid in pids {
-                kill_process(pid, Signal::KILL)
-                    .with_context(|| format!("node {} of {title} was gone before it was killed", node + 1))?;
-            }
-            Ok(())
+            let killed = parts[part].site.kill_node(&pids);
+            killed.with_context(|| format!("node {} of {title} could not be killed", node + 1))
         })
     }
 
     /// Kills all its processes at once, as a crash does.
     pub(super) fn kill(&mut self) {
-        if let Some(mut process) = self.process.take() {
-            process.kill();
-            // They may have been started by another that is gone sooner: until the last is, its ports and files are in use. A process
-            // of many threads seems to be gone before its last one has let go of them.
-            wait_while(KILLED_WITHIN, || {
-                self.ready.pids.iter().any(|&pid| meter::is_alive(pid))
-                    || !are_free(self.first_port, self.ports())
+        if std::mem::take(&mut self.is_up) && !self.is_in_driver() {
+            let each = self.parts.iter().zip(&self.ready.pids);
+            let pids: BTreeMap<&Path, &[u32]> = each
+                .map(|(part, pids)| (part.directory.as_path(), pids.as_slice()))
+                .collect();
+            self.tried(|part| {
+                part.site
+                    .kill(pids.get(part.directory.as_path()).unwrap_or(&&[][..]))
+            });
+            // A process of many threads seems to be gone before its last one has let go of its ports.
+            wait_while(LET_GO_WITHIN, || {
+                !self.are_free(self.first_port, self.ports()).unwrap_or(true)
             });
         }
     }
 
     /// Ends it in order.
     pub(super) fn stop(&mut self) {
-        if let Some(mut process) = self.process.take() {
-            process.stop(ENDED_WITHIN);
+        if std::mem::take(&mut self.is_up) && !self.is_in_driver() {
+            self.tried(|part| part.site.stop());
+        }
+    }
+
+    /// Does for each part what must not fail; where a host does not answer, that is told and gone on.
+    fn tried(&self, work: impl Fn(&Part) -> Result<()> + Sync) {
+        let told = self.in_each(|part| Ok(work(part).err()));
+        for error in told.into_iter().flatten().flatten() {
+            let error: Error = error;
+            super::progress::say(&format!("{}: {error:#}", self.system.variant.title));
         }
     }
 }
 
 /// The first of `count` free ports in a row.
-fn free_ports(count: u16) -> Result<u16> {
+fn free_ports(count: u16, are_free: impl Fn(u16, u16) -> Result<bool>) -> Result<u16> {
     let count = count.max(1);
     let step = usize::from(count.next_power_of_two());
     // Another comparison on this machine would look from the same place: begin somewhere else.
@@ -243,7 +394,7 @@ fn free_ports(count: u16) -> Result<u16> {
         .step_by(step)
         .chain(PORTS.step_by(step));
     for first in starts.filter(|first| first + count < PORTS.end) {
-        if are_free(first, count) {
+        if are_free(first, count)? {
             return Ok(first);
         }
     }
@@ -254,25 +405,20 @@ fn free_ports(count: u16) -> Result<u16> {
     )
 }
 
-/// Says whether nobody listens on any of these ports.
-fn are_free(first: u16, count: u16) -> bool {
-    let ports = first..first + count;
-    ports
-        .map(|port| TcpListener::bind(("127.0.0.1", port)))
-        .collect::<std::io::Result<Vec<TcpListener>>>()
-        .is_ok()
-}
-
 #[cfg(test)]
 mod tests {
+    use std::net::TcpListener;
+
+    use super::super::site::are_free;
     use super::*;
 
     #[test]
     fn ports_that_are_taken_are_passed_over() {
-        let first = free_ports(4).expect("some are free");
-        let _taken = TcpListener::bind(("127.0.0.1", first + 2)).expect("it was free");
-        assert!(!are_free(first, 4));
-        let other = free_ports(4).expect("some are free");
+        let look = |first, count| Ok(are_free(LOOPBACK, first, count));
+        let first = free_ports(4, look).expect("some are free");
+        let _taken = TcpListener::bind((LOOPBACK, first + 2)).expect("it was free");
+        assert!(!are_free(LOOPBACK, first, 4));
+        let other = free_ports(4, look).expect("some are free");
         assert!(!(first..first + 4).contains(&other) && !(other..other + 4).contains(&(first + 2)));
     }
 }

@@ -74,7 +74,7 @@ const (
 	secondsLongest = 86400.0
 )
 
-// parseCommand reads a line into one of: DescribeCommand, Log (`create`), DeleteCommand, AppendCommand, ReadCommand.
+// parseCommand reads a line into one of: describeCommand, Log (`create`), deleteCommand, leaderCommand, AppendCommand, ReadCommand.
 func parseCommand(line []byte) (any, error) {
 	var given fields
 	if err := json.Unmarshal(line, &given); err != nil {
@@ -95,6 +95,8 @@ type describeCommand struct{}
 
 type deleteCommand struct{ log string }
 
+type leaderCommand struct{ log string }
+
 // checker keeps the first error, so that a command's fields are read in one expression.
 type checker struct {
 	command string
@@ -114,6 +116,8 @@ func (c *checker) read(given fields) any {
 		}
 	case "delete":
 		return deleteCommand{log: c.name("log", given.Log)}
+	case "leader":
+		return leaderCommand{log: c.name("log", given.Log)}
 	case "append":
 		return c.readAppend(given)
 	case "read":
@@ -127,7 +131,7 @@ func (c *checker) read(given fields) any {
 			Verify:       given.Verify != nil && *given.Verify,
 		}
 	}
-	c.fail("there is no command %q: describe, create, delete, append and read are known", c.command)
+	c.fail("there is no command %q: describe, create, delete, leader, append and read are known", c.command)
 	return nil
 }
 

@@ -50,6 +50,12 @@ func answerOne(system System, line []byte, answer *events) error {
 			return fmt.Errorf("cannot create the log %s: %w", command.Name, err)
 		}
 		answer.plain("created")
+	case leaderCommand:
+		node, err := system.Leader(ctx, command.log)
+		if err != nil {
+			return fmt.Errorf("cannot find who leads the log %s: %w", command.log, err)
+		}
+		answer.write(leaderEvent{Event: "leader", Node: node})
 	case deleteCommand:
 		if err := system.Delete(ctx, command.log); err != nil {
 			return fmt.Errorf("cannot delete the log %s: %w", command.log, err)

@@ -18,6 +18,11 @@ type plainEvent struct {
 	Event string `json:"event"`
 }
 
+type leaderEvent struct {
+	Event string `json:"event"`
+	Node  int    `json:"node"`
+}
+
 type progressEvent struct {
 	Event   string `json:"event"`
 	Records int64  `json:"records"`

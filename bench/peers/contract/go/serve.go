@@ -31,6 +31,16 @@ type Serving struct {
 	Directory string // absolute, and there
 	Nodes     int
 	Settings  []Setting // NAME=VALUE arguments, in their order
+	Hosts     []string  // the addresses of those that nodes run on, one on each; empty is this machine
+	Own       int       // the node that is started here, from 0, where there are hosts
+}
+
+// Host is where a node listens and is found.
+func (s Serving) Host(node int) string {
+	if len(s.Hosts) == 0 {
+		return "127.0.0.1"
+	}
+	return s.Hosts[node]
 }
 
 // Setting is one of them.
@@ -71,6 +81,9 @@ func serve(arguments []string, plan func(Serving) (Cluster, error)) error {
 	cluster, err := plan(asked)
 	if err != nil {
 		return err
+	}
+	if len(asked.Hosts) > 0 {
+		cluster.Nodes = cluster.Nodes[asked.Own : asked.Own+1]
 	}
 	running := &processes{directory: asked.Directory, ended: make(chan end, len(cluster.Nodes))}
 	defer running.end()
@@ -130,6 +143,15 @@ func parseServing(arguments []string) (Serving, error) {
 		return Serving{}, fmt.Errorf("cannot make the directory for data: %w", err)
 	}
 	asked := Serving{FirstPort: int(port), Directory: directory, Nodes: int(nodes)}
+	if hosts := os.Getenv("ROPEWALK_HOSTS"); hosts != "" {
+		asked.Hosts = strings.Split(hosts, ",")
+		own, err := strconv.Atoi(os.Getenv("ROPEWALK_NODE"))
+		if err != nil || own < 1 || own > asked.Nodes || len(asked.Hosts) != asked.Nodes {
+			return Serving{}, fmt.Errorf("ROPEWALK_HOSTS has %d hosts, and ROPEWALK_NODE is %q; %d nodes were asked for",
+				len(asked.Hosts), os.Getenv("ROPEWALK_NODE"), asked.Nodes)
+		}
+		asked.Own = own - 1
+	}
 	for _, argument := range arguments[3:] {
 		name, value, found := strings.Cut(argument, "=")
 		if !found {

@@ -10,6 +10,8 @@ type System interface {
 	Describe() (client, version string, settings map[string]string)
 	Create(ctx context.Context, log Log) error
 	Delete(ctx context.Context, log string) error
+	// Leader is the node that leads the log's first shard, from 1 on.
+	Leader(ctx context.Context, log string) (int, error)
 	// Requests says how this client packs and bounds what a producer sends.
 	Requests(command AppendCommand) Requests
 	OpenProducer(ctx context.Context, command AppendCommand, producer int) (Producer, error)

@@ -5,6 +5,7 @@ import java.io.IOException;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
+import java.util.Collections;
 import java.util.Map;
 
 /**
@@ -69,6 +70,7 @@ public final class Driver {
                 client.delete(fields.text("log"));
                 events.say("deleted");
             }
+            case "leader" -> events.say("leader", Collections.singletonMap("node", client.leader(fields.text("log"))));
             case "append" -> new AppendRun(client, Append.of(fields), events).run();
             case "read" -> new ReadRun(client, Read.of(fields), events).run();
             default -> throw new IllegalArgumentException("unknown command \"" + command + "\"");

@@ -20,6 +20,11 @@ public interface SystemClient extends AutoCloseable {
     /** Removes a log and its data. */
     void delete(String log) throws Exception;
 
+    /** The node that leads a log's first shard, from 1 on; null where no node leads. */
+    default Integer leader(String log) throws Exception {
+        return null;
+    }
+
     /** Makes ready what the producers of one command share. */
     Appending append(Append append) throws Exception;
 

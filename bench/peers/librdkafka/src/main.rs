@@ -42,6 +42,10 @@ impl System for Librdkafka {
         topics::delete(&self.address, log)
     }
 
+    fn leader(&mut self, log: &str) -> Result<Option<u32>> {
+        topics::leader(&self.address, log)
+    }
+
     fn append(&mut self, append: &Append, events: &Events) -> Result<Done> {
         if append.follow {
             follow::append_and_follow(&self.address, append, events)

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use bench::contract::Create;
+use bench::contract::{Create, node_at};
 use futures_executor::block_on;
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication, TopicResult};
 use rdkafka::bindings::rd_kafka_resp_err_t;
@@ -46,6 +46,17 @@ pub(crate) fn check_existing(address: &str, log: &str, shards: u32) -> Result<()
         "the topic {log} has {found} partitions, or some of them no leader: create it with {shards} first"
     );
     Ok(())
+}
+
+/// Which of the brokers leads the first partition, from 1 on.
+pub(crate) fn leader(address: &str, log: &str) -> Result<Option<u32>> {
+    let metadata = looker(address)?.fetch_metadata(Some(log), PATIENCE)?;
+    let mut partitions = metadata.topics().iter().flat_map(MetadataTopic::partitions);
+    let leader = partitions.find(|partition| partition.id() == 0).map(|first| first.leader());
+    let mut brokers = metadata.brokers().iter();
+    let broker = brokers.find(|broker| Some(broker.id()) == leader);
+    let broker = broker.with_context(|| format!("no broker leads the topic {log}"))?;
+    Ok(node_at(address, &format!("{}:{}", broker.host(), broker.port())))
 }
 
 /// Removes a topic and waits until the brokers no longer name it.

@@ -25,6 +25,13 @@ pub trait System {
     /// # Errors
     /// If the system says so.
     fn delete(&mut self, log: &str) -> Result<()>;
+    /// The node that leads a log's first shard, from 1 on; none where no node leads.
+    ///
+    /// # Errors
+    /// If the system does not say.
+    fn leader(&mut self, _log: &str) -> Result<Option<u32>> {
+        Ok(None)
+    }
     /// Appends. Says `started` and `progress` itself.
     ///
     /// # Errors
@@ -102,6 +109,9 @@ fn carry_out(system: &mut dyn System, line: &str, events: &Events) -> Result<Eve
             system.delete(&log)?;
             Event::Deleted
         }
+        Command::Leader { log } => Event::Leader {
+            node: system.leader(&log)?,
+        },
         Command::Append(append) => Event::Done(Box::new(system.append(&append, events)?)),
         Command::Read(read) => Event::Done(Box::new(system.read(&read, events)?)),
     })

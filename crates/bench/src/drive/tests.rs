@@ -118,6 +118,8 @@ fn what_a_broker_loses_or_refuses_is_sent_again_where_that_is_asked_and_is_there
     let events = answers(&broker, &[append(2, more)]);
     let appended = done(&events);
     assert_eq!((appended.errors, appended.records), (0, 200), "{appended:?}");
+    let leader = json!({"command": "leader", "log": "cord"});
+    assert_eq!(answers(&broker, &[leader]), [Event::Leader { node: Some(1) }]);
     let events = answers(&broker, &[read(2, 1, 231)]);
     assert_eq!(done(&events).crc32_sum, Some(crc32_sum(appended)));
 }

@@ -5,6 +5,7 @@ use super::*;
 fn asked(suite: &str) -> Asked {
     Asked {
         suite: suite.to_owned(),
+        hosts: Vec::new(),
         nodes: 1,
         seconds: 3.0,
         scale: 1.0,

@@ -1,6 +1,6 @@
 //! Runs that kill a node while records are appended, one after the other: how long a client waits for its next acknowledgement.
 //!
-//! Each node is killed once, of a system that was started for it: which one leads is the system's affair, and none may have been
+//! First the node dies that leads, then, of another system, one that does not. Each system was started for it: none may have been
 //! through a death before. Killed nodes stay dead. What was acknowledged must be there, each record once.
 
 use std::thread::{self, JoinHandle};
@@ -14,47 +14,61 @@ use super::super::record::Run;
 use super::check::{check, check_samples, verify};
 use super::{Running, Stored, command, limit};
 use bench::contract::watch::Watch;
-use bench::contract::{Append, Done, LatencyPairs};
+use bench::contract::{Append, Done};
 
 /// Appended before it counts: what a client and a system do for the first time takes longer than the death of some nodes.
 const WARMUP_RECORDS: u64 = 1_000;
 /// When a node is killed, as a share of the time for which records are appended.
 const KILLED_AT: f64 = 0.5;
 
+/// Who dies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Death {
+    Leader,
+    Other,
+}
+
+impl Death {
+    /// The victim's place among so many nodes, where this one leads, from 1 on; where none does, all are alike.
+    fn place(self, leader: Option<u32>, nodes: u32) -> usize {
+        let leader = leader.map_or(0, |node| node.saturating_sub(1));
+        let place = match self {
+            Death::Leader => leader,
+            Death::Other => (leader + 1) % nodes,
+        };
+        place as usize
+    }
+}
+
 impl Running<'_> {
-    /// Appends to as many new systems as each has nodes, and kills another one of each.
+    /// Appends to two new systems, and kills the leader of one and another node of the other.
     pub(super) fn fail_over(&mut self, load: &Load) -> Result<Run> {
-        let (mut latencies, mut stalls_s) = (Vec::new(), Vec::new());
+        let mut run = Run::default();
+        let mut latencies = Vec::new();
         let mut verified_records = 0;
-        for node in 0..self.fleet.nodes() {
+        for (death, name) in [(Death::Leader, "stall_leader_s"), (Death::Other, "stall_other_s")] {
             self.fleet.discard(self.way);
-            let (done, verified) = self.lose(node as usize, load)?;
-            stalls_s.push(done.latency_ns.last().map_or(0.0, |(ns, _)| *ns as f64 / 1e9));
+            let (done, verified) = self.lose(death, load)?;
+            let longest_s = done.latency_ns.last().map_or(0.0, |(ns, _)| *ns as f64 / 1e9);
+            run.figures
+                .insert(name.to_owned(), (longest_s * 1e4).round() / 1e4);
             latencies.push(done.latency_ns);
             verified_records += verified;
         }
         self.fleet.discard(self.way);
-        let latency_ns: LatencyPairs = figures::merged(latencies.iter());
-        let longest = stalls_s.iter().copied().fold(0.0, f64::max);
-        let mean = stalls_s.iter().sum::<f64>() / stalls_s.len() as f64;
-        let mut figures = [("stall_max_s", longest), ("stall_mean_s", mean)]
-            .map(|(name, seconds)| (name.to_owned(), (seconds * 1e4).round() / 1e4))
-            .to_vec();
-        if let Some(ns) = figures::median_ns(&latency_ns) {
-            figures.push(("p50_us".to_owned(), ns as f64 / 1e3));
+        run.latency_ns = figures::merged(latencies.iter());
+        if let Some(ns) = figures::median_ns(&run.latency_ns) {
+            run.figures.insert("p50_us".to_owned(), ns as f64 / 1e3);
         }
-        Ok(Run {
-            figures: figures.into_iter().collect(),
-            latency_ns,
-            verified_records: Some(verified_records),
-            ..Run::default()
-        })
+        run.verified_records = Some(verified_records);
+        Ok(run)
     }
 
-    /// Appends to a new system and kills this node of it meanwhile; what came of that, and how many records were read back.
-    fn lose(&mut self, node: usize, load: &Load) -> Result<(Done, u64)> {
+    /// Appends to a new system and kills a node of it meanwhile; what came of that, and how many records were read back.
+    fn lose(&mut self, death: Death, load: &Load) -> Result<(Done, u64)> {
         let (server, driving) = self.fleet.have(self.way)?;
         let log = driving.create(load.shards, self.way, server)?;
+        let node = death.place(driving.leader(&log)?, server.nodes());
         let append = Append {
             warmup_records: WARMUP_RECORDS,
             retry: true,
@@ -125,5 +139,18 @@ impl Watch for Blow<'_> {
 
     fn progress(&mut self, records: u64) {
         (self.tell)(records);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_other_is_never_the_leader() {
+        for (leader, nodes, dies, other) in [(Some(1), 3, 0, 1), (Some(3), 3, 2, 0), (None, 3, 0, 1)] {
+            assert_eq!(Death::Leader.place(leader, nodes), dies);
+            assert_eq!(Death::Other.place(leader, nodes), other);
+        }
     }
 }

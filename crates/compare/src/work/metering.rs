@@ -7,7 +7,6 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use platform::process::process_usage;
 
 use super::super::driving::Driving;
 use super::super::figures::Cost;
@@ -155,7 +154,10 @@ impl Watch for Metering<'_> {
         }
         self.cost.rss_peak_bytes = self.memory.take().map_or(0, MemoryWatch::end);
         self.cost.load = machine::load();
-        let system_cpu = self.cost.after.cpu.saturating_sub(self.cost.before.cpu);
+        let system_cpu = match self.server.is_elsewhere() {
+            true => Duration::ZERO,
+            false => self.cost.after.cpu.saturating_sub(self.cost.before.cpu),
+        };
         self.cost.other_cpus = before.zip(after).map(|(before, after)| {
             let others = after.0.saturating_sub(before.0);
             let ours = after.1.saturating_sub(before.1) + self.cost.client_cpu + system_cpu + beside;
@@ -179,14 +181,13 @@ struct MemoryWatch {
 
 impl MemoryWatch {
     fn start(server: &Server) -> MemoryWatch {
-        let pids = server.ready().pids.clone();
+        let memory = server.memory();
         let (end, ended) = mpsc::channel::<()>();
         let peak_bytes = thread::spawn(move || {
             let mut peak_bytes = 0;
             // Whoever waits for the most hangs up first; if it went away, nobody wants it.
             while ended.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
-                let rss_bytes = pids.iter().filter_map(|pid| process_usage(*pid).ok());
-                peak_bytes = peak_bytes.max(rss_bytes.map(|usage| usage.rss_bytes).sum());
+                peak_bytes = peak_bytes.max(memory());
             }
             peak_bytes
         });
@@ -214,8 +215,7 @@ pub(super) fn settle(server: &Server) -> Result<Meter> {
 /// forget of it, it is told with that.
 pub(super) fn rest(server: &Server) -> Result<()> {
     wait_for_quiet(server, REST_LOOKS)?;
-    machine::write_out();
-    Ok(())
+    server.write_out()
 }
 
 fn wait_for_quiet(server: &Server, looks: u32) -> Result<Meter> {
@@ -226,7 +226,7 @@ fn wait_for_quiet(server: &Server, looks: u32) -> Result<Meter> {
     let look = || {
         Ok(Look {
             meter: server.meter()?,
-            stored_bytes: server.stored_bytes(),
+            stored_bytes: server.stored_bytes()?,
         })
     };
     Ok(look_until_quiet(look, looks)?.meter)

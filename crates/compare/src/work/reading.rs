@@ -9,7 +9,6 @@ use anyhow::{Result, ensure};
 
 use super::super::driving::Driving;
 use super::super::figures::{self, Cost};
-use super::super::machine;
 use super::super::plan::Load;
 use super::super::record::Run;
 use super::super::server::Server;
@@ -69,7 +68,7 @@ impl Running<'_> {
         warm_driver(self.way, self.manner.warmup_seconds, server, &mut second)?;
         if cold {
             ensure!(
-                machine::empty_page_cache(),
+                server.empty_page_cache()?,
                 "emptying the page cache is not allowed here: it needs the right to write /proc/sys/vm/drop_caches"
             );
         }

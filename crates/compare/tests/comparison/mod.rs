@@ -16,6 +16,7 @@ pub(crate) fn results() -> Results {
         began: "2001-01-01T10:00:00Z".to_owned(),
         ended: "2001-01-01T11:30:00Z".to_owned(),
         nodes: 1,
+        hosts: Vec::new(),
         repetitions: 3,
         asked: Some(Asked {
             seconds: 1.0,

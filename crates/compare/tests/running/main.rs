@@ -4,6 +4,7 @@ mod choosing;
 mod failing;
 mod failing_over;
 mod measuring;
+mod on_hosts;
 mod repeating;
 
 use std::fs;
@@ -62,6 +63,8 @@ impl Bench {
             dir: None,
             peers: self.directory.path().join("peers"),
             nodes: 1,
+            hosts: Vec::new(),
+            ssh: "ssh".to_owned(),
             repetitions: 2,
             repetitions_max: 2,
             seconds: 0.05,

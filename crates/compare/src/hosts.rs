@@ -1,0 +1,128 @@
+//! The hosts that nodes run on, where they are not all on this machine: who they are, and the way there.
+//!
+//! A host has this program and the folders of the systems where this machine has them: the same checkout at the same path, the
+//! same programs installed. Nothing is copied there.
+
+use std::str::FromStr;
+
+use anyhow::{Error, Result, ensure};
+
+/// One host of `--hosts`: `[USER@]NAME[=ADDRESS]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Host {
+    /// What the way there is told: a name that ssh knows.
+    pub(super) destination: String,
+    /// Where its node listens; clients and the other nodes find it there.
+    pub(super) address: String,
+}
+
+impl FromStr for Host {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Host> {
+        let (destination, address) = match text.split_once('=') {
+            Some(both) => both,
+            None => (text, text.rsplit('@').next().unwrap_or(text)),
+        };
+        let is_plain = |word: &str, more: &str| {
+            !word.is_empty()
+                && !word.starts_with('-')
+                && word
+                    .chars()
+                    .all(|letter| letter.is_ascii_alphanumeric() || more.contains(letter))
+        };
+        ensure!(
+            is_plain(destination, "@.-_") && is_plain(address, ".-"),
+            "{text:?} is no host: write [USER@]NAME or [USER@]NAME=ADDRESS"
+        );
+        Ok(Host {
+            destination: destination.to_owned(),
+            address: address.to_owned(),
+        })
+    }
+}
+
+/// All of them, and the way there. None at all: all nodes are on this machine.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Hosts {
+    pub(super) all: Vec<Host>,
+    /// The words of a command that runs another one on a host, whose name and that command come after them.
+    pub(super) way: Vec<String>,
+}
+
+impl Hosts {
+    /// Their names, as reports tell them.
+    pub(super) fn names(&self) -> Vec<String> {
+        self.all.iter().map(|host| host.address.clone()).collect()
+    }
+
+    /// Their addresses as `serve` is told them.
+    pub(super) fn addresses(&self) -> String {
+        self.names().join(",")
+    }
+
+    /// What runs `program` with `argument` on a host. Both are one plain word each: ssh has a shell there read them.
+    pub(super) fn command(&self, host: &Host, program: &str, argument: &str) -> Result<Vec<String>> {
+        let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-+".contains(letter);
+        ensure!(
+            program.chars().all(is_plain),
+            "{program} cannot be run on other hosts: its path has letters that a shell takes for others"
+        );
+        let words = [host.destination.as_str(), program, argument];
+        Ok(self
+            .way
+            .iter()
+            .map(String::as_str)
+            .chain(words)
+            .map(str::to_owned)
+            .collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_is_a_name_or_a_name_and_an_address() {
+        for (text, destination, address) in [
+            ("ash", "ash", "ash"),
+            ("me@ash.example", "me@ash.example", "ash.example"),
+            ("me@ash=10.0.0.1", "me@ash", "10.0.0.1"),
+        ] {
+            let host: Host = text.parse().expect(text);
+            assert_eq!(
+                (host.destination.as_str(), host.address.as_str()),
+                (destination, address)
+            );
+        }
+        for text in [
+            "",
+            "=10.0.0.1",
+            "ash=",
+            "-oProxyCommand=sh",
+            "a sh",
+            "ash;reboot",
+            "ash=10.0.0.1:22",
+        ] {
+            assert!(text.parse::<Host>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_command_there_is_plain_words() {
+        let hosts = Hosts {
+            all: vec!["me@ash=10.0.0.1".parse().expect("a host")],
+            way: vec!["ssh".to_owned(), "-T".to_owned()],
+        };
+        let command = hosts
+            .command(&hosts.all[0], "/opt/compare", "agent")
+            .expect("plain");
+        assert_eq!(command, ["ssh", "-T", "me@ash", "/opt/compare", "agent"]);
+        assert!(
+            hosts
+                .command(&hosts.all[0], "/opt/my files/compare", "agent")
+                .is_err()
+        );
+    }
+}

@@ -1,0 +1,175 @@
+//! Systems whose nodes are each on a host of its own. The hosts are this machine under several addresses, and what stands in for ssh
+//! runs what it is asked here.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use compare::results::Cell;
+use compare::{CompareOptions, Interrupt, Suite};
+
+use super::{Bench, cells};
+
+const HOSTS: &str = "me@ash=127.0.0.1,elm=127.0.0.2,oak=127.0.0.3";
+/// A node. The files of the first host are the log, and the second leads.
+const SERVE_NODE: &str = "#!/bin/sh
+mkdir -p \"$2/log\" \"$2/../1/log\"
+sleep 1000 & one=$!
+[ $ROPEWALK_NODE != 2 ] || echo $one >\"$2/../1/log/leader\"
+echo \"{\\\"ready\\\":{\\\"address\\\":\\\"$2/log\\\",\\\"pids\\\":[$one],\\\"nodes\\\":[[$one]],\\\"settings\\\":{\\\"node\\\":\\\"$ROPEWALK_NODE of $ROPEWALK_HOSTS\\\"}}}\"
+wait
+";
+
+fn bench(systems: &[&str]) -> Bench {
+    let bench = Bench::new();
+    for name in systems {
+        bench.add(name, name, SERVE_NODE, "");
+        change(&bench, name, "serve = [", "nodes = [3]\nhosts = true\nserve = [");
+        change(
+            &bench,
+            name,
+            "survives = \"nothing\"",
+            "survives = \"process_crash\"",
+        );
+    }
+    bench
+}
+
+fn change(bench: &Bench, name: &str, before: &str, after: &str) {
+    let file = bench.directory.path().join("peers").join(name).join("peer.toml");
+    let text = fs::read_to_string(&file).expect("it was written");
+    fs::write(&file, text.replace(before, after)).expect("there is room");
+}
+
+/// What stands in for ssh: it is told a host, a program and its argument. The host `gone` cannot be reached.
+fn stand_in(bench: &Bench, program: &str) -> PathBuf {
+    let path = bench.directory.path().join("ssh");
+    let text = format!(
+        "#!/bin/sh\nif [ \"$1\" = gone ]; then echo no route to gone >&2; exit 255; fi\n\
+         echo \"$1\" >>\"{}\"\nshift 2\nexec {program} \"$@\"\n",
+        bench.directory.path().join("reached").display()
+    );
+    fs::write(&path, text).expect("there is room");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("it is ours");
+    path
+}
+
+/// Runs the program itself: its agents must be of the same build.
+fn compare(bench: &Bench, hosts: &str) -> Output {
+    let program = env!("CARGO_BIN_EXE_ropewalk-compare");
+    let mut command = Command::new(program);
+    command.args([
+        "run",
+        "--suite",
+        "field",
+        "--only",
+        "fail-over",
+        "--hosts",
+        hosts,
+        "--ssh",
+    ]);
+    command.arg(stand_in(bench, program));
+    for (option, path) in [
+        ("--peers", bench.directory.path().join("peers")),
+        ("--out", bench.out()),
+        ("--dir", data(bench)),
+    ] {
+        command.arg(option).arg(path);
+    }
+    command.args(["--seconds", "0.2", "--repetitions", "1", "--repetitions-max", "1"]);
+    command.output().expect("it is there")
+}
+
+fn data(bench: &Bench) -> PathBuf {
+    bench.directory.path().join("data")
+}
+
+/// The processes that have something of a folder among their arguments.
+fn processes_of(folder: &Path) -> Vec<String> {
+    let folder = folder.to_string_lossy();
+    let command_line =
+        |entry: std::io::Result<fs::DirEntry>| fs::read(entry.ok()?.path().join("cmdline")).ok();
+    let all = fs::read_dir("/proc").expect("Linux").filter_map(command_line);
+    let all = all.map(|words| String::from_utf8_lossy(&words).replace('\0', " "));
+    all.filter(|words| words.contains(&*folder)).collect()
+}
+
+#[test]
+fn each_node_is_started_metered_and_killed_on_its_own_host_and_nothing_is_left_there() {
+    let bench = bench(&["honest", "frail"]);
+    let output = compare(&bench, HOSTS);
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let results = compare::read_results(&bench.out().join("results.json")).expect("it was written");
+    assert_eq!(results.hosts, ["127.0.0.1", "127.0.0.2", "127.0.0.3"]);
+    let cell = |system| cells(&results, system).next().expect("it was asked");
+    let (honest, frail): (&Cell, &Cell) = (cell("honest"), cell("frail"));
+    assert!(honest.runs[0]["stall_leader_s"] < 0.5 && frail.runs[0]["stall_leader_s"] >= 0.5);
+    assert_eq!(
+        results.systems[0].settings["node"],
+        "1 of 127.0.0.1,127.0.0.2,127.0.0.3"
+    );
+    let page = fs::read_to_string(bench.out().join("report.md")).expect("it was written");
+    assert!(
+        page.contains("each on a host of its own (127.0.0.1, 127.0.0.2, 127.0.0.3)"),
+        "{page}"
+    );
+    let reached = fs::read_to_string(bench.directory.path().join("reached")).expect("it was written");
+    for host in ["me@ash", "elm", "oak"] {
+        assert!(reached.lines().any(|line| line == host), "{reached}");
+    }
+    let left = fs::read_dir(data(&bench)).map_or(0, Iterator::count);
+    assert_eq!(left, 0, "data is left");
+    assert_eq!(processes_of(bench.directory.path()), Vec::<String>::new());
+}
+
+#[test]
+fn a_host_that_cannot_be_reached_or_has_another_build_is_named() {
+    let bench = bench(&["honest"]);
+    let output = compare(&bench, "ash=127.0.0.1,gone=127.0.0.2,oak=127.0.0.3");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        !output.status.success() && said.contains("no route to gone"),
+        "{said}"
+    );
+    // The build of this test is not that of the program.
+    let options = CompareOptions {
+        suite: Suite::Field,
+        only: vec!["fail-over".to_owned()],
+        hosts: HOSTS
+            .split(',')
+            .map(|host| host.parse().expect("a host"))
+            .collect(),
+        ssh: stand_in(&bench, env!("CARGO_BIN_EXE_ropewalk-compare"))
+            .display()
+            .to_string(),
+        out: bench.directory.path().join("other"),
+        seconds: 0.2,
+        ..bench.options()
+    };
+    let failures = compare::run(&options, "test", &Interrupt::default()).expect("runs may fail");
+    assert!(failures[0].contains("me@ash has another build"), "{failures:?}");
+}
+
+#[test]
+fn who_starts_all_nodes_on_one_machine_is_not_asked() {
+    let bench = bench(&["honest"]);
+    change(&bench, "honest", "hosts = true\n", "");
+    let output = compare(&bench, HOSTS);
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let results = compare::read_results(&bench.out().join("results.json")).expect("it was written");
+    let cell = cells(&results, "honest").next().expect("it stands there");
+    let why = cell.not_asked.as_deref().unwrap_or_default();
+    assert!(
+        cell.runs.is_empty() && why.contains("on a host of its own"),
+        "{cell:?}"
+    );
+}
