@@ -27,7 +27,7 @@ help:
 	@echo "make verify   change nothing: format, lints, documentation, crate arrows"
 	@echo "make fix      format, and apply what the lints can apply"
 	@echo "make fuzz     TARGET=... SECONDS=60: fuzz one target; without TARGET, list them"
-	@echo "make sim      SEED=n, or SEEDS=2000; NODES=1 FAULTS=200 COPIES=1: whole nodes in one thread, with faults"
+	@echo "make sim      SEED=n, or SEEDS=2000; NODES=1 FAULTS=200 COPIES=1 BITS=1: whole nodes in one thread, with faults"
 	@echo "make bench    measure, and write the report"
 	@echo "make soak     what takes hours: many kills and power cuts, tests of many seeds, fuzzing, an hour of load"
 
@@ -87,9 +87,9 @@ fix:
 sim:
 	cargo build --profile simulated -p simulator
 ifdef SEED
-	RUST_LOG=$${RUST_LOG:-simulator=info} "$(CARGO_TARGET_DIR)/simulated/simulator" --nodes "$(NODES)" --faults "$(FAULTS)" $(if $(COPIES),--copies) --seed "$(SEED)"
+	RUST_LOG=$${RUST_LOG:-simulator=info} "$(CARGO_TARGET_DIR)/simulated/simulator" --nodes "$(NODES)" --faults "$(FAULTS)" $(if $(COPIES),--copies) $(if $(BITS),--bits) --seed "$(SEED)"
 else
-	"$(CARGO_TARGET_DIR)/simulated/simulator" --nodes "$(NODES)" --faults "$(FAULTS)" $(if $(COPIES),--copies) --seeds "$(SEEDS)"
+	"$(CARGO_TARGET_DIR)/simulated/simulator" --nodes "$(NODES)" --faults "$(FAULTS)" $(if $(COPIES),--copies) $(if $(BITS),--bits) --seeds "$(SEEDS)"
 endif
 
 fuzz:

@@ -31,7 +31,7 @@ fn version_of(api: ApiKey) -> i16 {
         ApiKey::DeleteTopics => 5,
         ApiKey::Metadata => 9,
         ApiKey::InitProducerId => 4,
-        ApiKey::DeleteRecords => 2,
+        ApiKey::DeleteRecords | ApiKey::ElectLeaders => 2,
         ApiKey::IncrementalAlterConfigs | ApiKey::AlterPartitionReassignments => 1,
         ApiKey::ListPartitionReassignments => 0,
         other => unreachable!("the simulation sends no {other:?}"),

@@ -17,10 +17,16 @@ pub(crate) struct Damage {
 }
 
 impl Damage {
-    /// Turns a bit of what was written to a journal or a segment, often one of what was written last; `None` if there is none.
-    pub(crate) fn draw(disk: &SimulatedDisk, random: &mut SeededRandom) -> Option<Damage> {
+    /// Turns a bit of what was written to a file of these kinds, often one of what was written last; `None` if there is none.
+    pub(crate) fn draw(
+        disk: &SimulatedDisk,
+        extensions: &[&str],
+        random: &mut SeededRandom,
+    ) -> Option<Damage> {
         let mut written = disk.operations();
-        written.retain(|operation| is_of_records(operation) && disk.file_length(&operation.path).is_some());
+        written.retain(|operation| {
+            is_write_to(operation, extensions) && disk.file_length(&operation.path).is_some()
+        });
         let least = match random.chance(1, 2) {
             true => written.len().saturating_sub(LAST_WRITES),
             false => 0,
@@ -54,9 +60,9 @@ impl std::fmt::Display for Damage {
     }
 }
 
-fn is_of_records(operation: &Operation) -> bool {
+fn is_write_to(operation: &Operation, extensions: &[&str]) -> bool {
     let is_write = matches!(operation.kind, OperationKind::WriteDurable | OperationKind::Write);
     let extension = operation.path.extension();
-    let holds_records = extension.is_some_and(|extension| extension == "journal" || extension == "segment");
-    is_write && holds_records && operation.length > 0
+    let is_one_of_them = extension.is_some_and(|own| extensions.iter().any(|wanted| own == *wanted));
+    is_write && is_one_of_them && operation.length > 0
 }

@@ -44,6 +44,9 @@ struct Arguments {
     /// Puts one node's journals, checkpoints and segments back from a copy now and then; of a cluster of three nodes or more.
     #[arg(long)]
     copies: bool,
+    /// Turns a bit in a segment of one node now and then; of a cluster of three nodes or more.
+    #[arg(long)]
+    bits: bool,
     /// Runs each seed twice and compares their traces.
     #[arg(long)]
     twice: bool,
@@ -52,10 +55,10 @@ struct Arguments {
 impl Arguments {
     /// Two other nodes have to be there: a partition goes on without the one whose disk lost something.
     fn check(&self) -> Result<(), clap::Error> {
-        match self.copies && self.nodes < 3 {
+        match (self.copies || self.bits) && self.nodes < 3 {
             true => Err(Arguments::command().error(
                 ErrorKind::ArgumentConflict,
-                "--copies needs a cluster: give --nodes 3 or more",
+                "--copies and --bits need a cluster: give --nodes 3 or more",
             )),
             false => Ok(()),
         }
@@ -67,6 +70,7 @@ impl Arguments {
             faults: self.faults,
             room: self.room,
             copies: self.copies,
+            bits: self.bits,
             shows,
         }
     }

@@ -7,6 +7,7 @@
 mod askers;
 mod checks;
 mod commits;
+mod left;
 mod makers;
 mod moves;
 mod requests;
@@ -24,6 +25,7 @@ use platform::random::SeededRandom;
 use server::config::HostPort;
 use tokio::time::Instant;
 
+use crate::damage::Damage;
 use crate::engine::Engine;
 use crate::faults::FaultCounts;
 use crate::machine::{KAFKA_PORT, Machine, Started};
@@ -129,6 +131,8 @@ struct Cluster {
     random: SeededRandom,
     trace: Trace,
     faults: FaultCounts,
+    /// A bit that has turned in a segment, and on which node.
+    damage: Option<(usize, Damage)>,
 }
 
 pub(crate) async fn simulate(seed: u64, options: Options) -> Report {
@@ -172,7 +176,7 @@ pub(crate) async fn simulate(seed: u64, options: Options) -> Report {
         tails: Rc::default(),
         ends: Rc::default(),
         rests: Rc::default(),
-        is_copied: options.nodes >= 3 && options.copies,
+        is_copied: options.nodes >= 3 && (options.copies || options.bits),
         unfinished: Rc::new(Cell::new(MAKERS + 1)),
         violation: Rc::default(),
         awaited: Rc::default(),
@@ -188,6 +192,7 @@ pub(crate) async fn simulate(seed: u64, options: Options) -> Report {
         random,
         trace: trace.clone(),
         faults: FaultCounts::default(),
+        damage: None,
     };
     cluster.begin(&shared).await;
     for maker in 0..MAKERS {
@@ -205,8 +210,9 @@ pub(crate) async fn simulate(seed: u64, options: Options) -> Report {
             break;
         }
         cluster.pass().await;
-        match shared.is_copied && cluster.random.chance(1, 12) {
+        match options.copies && options.nodes >= 3 && cluster.random.chance(1, 12) {
             true => cluster.copy_or_restore(&shared).await,
+            false if options.bits && cluster.random.chance(1, 8) => cluster.turn_a_bit(),
             false if options.nodes >= 3 && cluster.random.chance(1, 20) => {
                 cluster.leave_behind(&shared).await;
             }
@@ -219,8 +225,12 @@ pub(crate) async fn simulate(seed: u64, options: Options) -> Report {
     if !shared.is_over() {
         cluster.check(&shared).await;
     }
-    if options.nodes >= 3 && !shared.is_over() {
-        cluster.go_on_without_one(&shared).await;
+    // Of five, three are left for the metadata when two are lost.
+    let loses_two = options.nodes >= 5 && cluster.random.below(2) == 0;
+    match loses_two {
+        _ if shared.is_over() || options.nodes < 3 => {}
+        true => cluster.go_on_with_one_left(&shared).await,
+        false => cluster.go_on_without_one(&shared).await,
     }
     shared.is_over();
     cluster.machines.iter().for_each(Machine::note_operations);
@@ -331,6 +341,22 @@ impl Cluster {
         };
         self.trace.note(format_args!("{kind}: node {node}"));
         *self.faults.entry(kind).or_default() += 1;
+    }
+
+    /// A bit of a segment turns, of what two others have, too; the one that had turned before turns back. Whoever reads there is to be
+    /// shown what was written.
+    fn turn_a_bit(&mut self) {
+        if let Some((node, damage)) = self.damage.take() {
+            damage.repair(self.machines[node].disk());
+        }
+        let node = self.random.below(self.machines.len() as u64) as usize;
+        let drawn = Damage::draw(self.machines[node].disk(), &["segment"], &mut self.random);
+        if let Some(damage) = drawn {
+            self.trace
+                .note(format_args!("a bit turns on node {node}: {damage}"));
+            *self.faults.entry("a bit of a segment turns").or_default() += 1;
+            self.damage = Some((node, damage));
+        }
     }
 
     /// Stops a node, or cuts it off from the others, while these are well and clients write; then has it go on: what it knows is old.

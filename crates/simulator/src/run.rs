@@ -35,6 +35,8 @@ pub struct Options {
     pub shows: bool,
     /// The journals, checkpoints and segments of one node of a cluster are put back from a copy now and then. No topic has one replica then: of such a topic, what is lost is lost.
     pub copies: bool,
+    /// Whether bits of segments turn; of a cluster.
+    pub bits: bool,
 }
 
 impl Default for Options {
@@ -45,6 +47,7 @@ impl Default for Options {
             room: None,
             shows: false,
             copies: false,
+            bits: false,
         }
     }
 }

@@ -9,6 +9,7 @@ const SHORT: Options = Options {
     room: None,
     shows: false,
     copies: false,
+    bits: false,
 };
 
 #[test]
@@ -61,6 +62,7 @@ const CLUSTER: Options = Options {
     room: None,
     shows: false,
     copies: false,
+    bits: false,
 };
 
 /// The metadata that three nodes come to agree on, under kills, power cuts, stops and cut connections.
@@ -113,4 +115,41 @@ fn seed_7029_with_copies_fills_a_replica_that_comes_back_at_once() {
 #[test]
 fn seed_20226_ends_a_leader_that_is_left_in_an_epoch_that_it_does_not_know() {
     assert_eq!(run(20226, CLUSTER).violation, None);
+}
+
+/// Two of five nodes go for good: what has one disk left stays closed until an operator has it opened.
+#[test]
+fn two_disks_of_three_are_lost_and_an_operator_opens_what_is_left() {
+    let five = Options {
+        nodes: 5,
+        faults: 30,
+        ..CLUSTER
+    };
+    let mut lost = 0;
+    for seed in 0..8 {
+        let report = run(seed, five);
+        assert_eq!(report.violation, None, "seed {seed}");
+        lost += report.faults.get("two of three disks lost").copied().unwrap_or(0);
+    }
+    assert!(lost >= 3, "{lost} lost two");
+}
+
+/// What others have, too, is shown as it was written.
+#[test]
+fn bits_that_turn_in_a_segment_are_never_shown() {
+    let bits = Options {
+        bits: true,
+        ..CLUSTER
+    };
+    let mut turned = 0;
+    for seed in 0..6 {
+        let report = run(seed, bits);
+        assert_eq!(report.violation, None, "seed {seed}");
+        turned += report
+            .faults
+            .get("a bit of a segment turns")
+            .copied()
+            .unwrap_or(0);
+    }
+    assert!(turned >= 10, "{turned} bits turned");
 }

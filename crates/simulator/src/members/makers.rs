@@ -56,7 +56,10 @@ pub(super) async fn make(shared: Shared, maker: u64, mut random: SeededRandom) {
             _ => {
                 number += 1;
                 let name = format!("topic-{maker}-{number}");
-                let several = shared.nodes.len().min(3) as i16;
+                let several = match shared.nodes.len() {
+                    5.. if random.below(4) == 0 => 5,
+                    nodes => nodes.min(3) as i16,
+                };
                 let is_lone = random.below(3) == 0 && !shared.is_copied;
                 let replicas = if is_lone { 1 } else { several };
                 let insync_min = if replicas == 3 && random.below(4) == 0 {

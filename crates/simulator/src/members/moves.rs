@@ -155,6 +155,16 @@ struct Held {
     certain: usize,
 }
 
+/// The nodes that have each partition, as the first node knows them.
+pub(super) async fn replica_sets(shared: &Shared) -> io::Result<Vec<(String, i32, Vec<i32>)>> {
+    let all = replicas(shared).await?.into_iter();
+    let of_topic = |(topic, sets): (String, Vec<Held>)| {
+        sets.into_iter()
+            .map(move |held| (topic.clone(), held.index, held.replicas))
+    };
+    Ok(all.flat_map(of_topic).collect())
+}
+
 /// The replicas of all topics' partitions, as the first node knows them.
 async fn replicas(shared: &Shared) -> io::Result<BTreeMap<String, Vec<Held>>> {
     let mut client = Client::connect(&shared.net, shared.nodes[0]).await?;
