@@ -6,7 +6,7 @@ import threading
 import time
 from collections import Counter
 
-from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from suites_support.ledger import BULK, IDEMPOTENT, ONCE, RETRYING, value_of
@@ -221,12 +221,25 @@ def places_of(topics):
     return [(topic, partition) for topic in topics for partition in range(partitions_of(topic))]
 
 
+def bounds_of(consumer, place):
+    """Where a partition begins and ends. librdkafka asks whom it knows as the leader, once: after a change it has to ask again."""
+    limit = time.monotonic() + STALL_SECONDS
+    while True:
+        try:
+            return consumer.get_watermark_offsets(TopicPartition(*place), timeout=30)
+        except KafkaException as refused:
+            is_moved = refused.args[0].code() in (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE)
+            if not is_moved or time.monotonic() > limit:
+                raise
+            time.sleep(0.1)
+
+
 def tails_of(node, topics):
     """The tails of partitions of which nothing was trimmed."""
     consumer = Consumer(reading(node))
     tails = {}
     for topic, partition in places_of(topics):
-        first, tail = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=30)
+        first, tail = bounds_of(consumer, (topic, partition))
         demand(first == 0, f"{topic}/{partition} begins at {first}, and nothing was trimmed")
         tails[topic, partition] = tail
     consumer.close()

@@ -12,6 +12,7 @@ pub mod watch;
 
 use std::collections::BTreeMap;
 
+use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
 /// What the harness asks of a driver.
@@ -107,11 +108,14 @@ pub struct Read {
     pub verify: bool,
 }
 
-/// Which of a system's nodes listens at `leader`, from 1 on, by the address that drivers get.
-#[must_use]
-pub fn node_at(address: &str, leader: &str) -> Option<u32> {
-    let place = address.split(',').position(|node| node == leader)?;
-    u32::try_from(place + 1).ok()
+/// The number of the node that listens at `leader`, from 1 on, by the address that drivers get.
+///
+/// # Errors
+/// If none of them does.
+pub fn node_at(address: &str, leader: &str) -> Result<u32> {
+    let place = address.split(',').position(|node| node == leader);
+    let place = place.with_context(|| format!("{leader} leads, and is none of {address}"))?;
+    Ok(u32::try_from(place + 1)?)
 }
 
 /// What a driver answers.

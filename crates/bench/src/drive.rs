@@ -124,7 +124,7 @@ impl System for Ropewalk {
         let leads = |broker: &&Broker| Some(broker.node_id) == leader;
         let broker = metadata.brokers.iter().find(leads);
         let broker = broker.with_context(|| format!("no broker leads topic {log}"))?;
-        Ok(node_at(&self.address, &broker.address))
+        node_at(&self.address, &broker.address).map(Some)
     }
 
     /// Appends, with consumers that follow if that is asked for.

@@ -8,12 +8,12 @@ use std::thread;
 use anyhow::{Context, Result};
 
 use super::interrupt::Interrupt;
-use super::site::{Answer, Keeper, Request};
+use super::site::{Answer, Keeper, Numbered, Request};
 
 /// Serves one comparison until it goes away.
 ///
 /// # Errors
-/// If an answer cannot be written.
+/// If it is asked what is no request.
 pub fn run() -> Result<()> {
     let interrupt = Interrupt::default();
     let (tell, requests) = mpsc::channel();
@@ -29,19 +29,17 @@ pub fn run() -> Result<()> {
     });
     let mut keeper = Keeper::new(&interrupt);
     for line in requests {
-        let answer = answer(&mut keeper, &line).unwrap_or_else(|error| Answer::Failed {
-            why: format!("{error:#}"),
-        });
-        let text = serde_json::to_string(&answer).expect("an answer is plain data");
+        let request: Numbered<Request> = serde_json::from_str(&line).context("this is no request")?;
+        let what = keeper
+            .carry_out(request.what)
+            .unwrap_or_else(|error| Answer::Failed {
+                why: format!("{error:#}"),
+            });
+        let number = request.number;
+        let text = serde_json::to_string(&Numbered { number, what }).expect("an answer is plain data");
         let mut out = std::io::stdout().lock();
-        writeln!(out, "{text}")
-            .and_then(|()| out.flush())
-            .context("the comparison does not listen any more")?;
+        // If nobody listens any more, what was asked is done all the same, and the input ends soon.
+        let _ = writeln!(out, "{text}").and_then(|()| out.flush());
     }
     Ok(())
-}
-
-fn answer(keeper: &mut Keeper, line: &str) -> Result<Answer> {
-    let request: Request = serde_json::from_str(line).context("this is no request")?;
-    keeper.carry_out(request)
 }

@@ -180,6 +180,13 @@ impl Running {
         }
     }
 
+    /// Closes its standard input, and kills its group if it has not ended within `limit`.
+    pub(super) fn close(&mut self, limit: Duration) {
+        drop(self.child.stdin.take());
+        wait_while(limit, || matches!(self.child.try_wait(), Ok(None)));
+        self.kill();
+    }
+
     /// Asks it to end, and kills its group if it has not within `limit`.
     pub(super) fn stop(&mut self, limit: Duration) {
         self.group.terminate();

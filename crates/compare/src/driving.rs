@@ -11,6 +11,7 @@ use super::fleet::Way;
 use super::interrupt::Interrupt;
 use super::peer::Driver;
 use super::server::Server;
+use super::work::SENT_AGAIN_FOR;
 use bench::contract::watch::Watch;
 use bench::contract::{Append, Command, Create, Described, Done, Event, Read};
 
@@ -112,7 +113,12 @@ impl Driving {
     /// Appends, watched.
     pub(super) fn append(&mut self, append: &Append, limit: Duration, watch: &mut dyn Watch) -> Result<Done> {
         self.say(&Command::Append(append.clone()))?;
-        let (done, took) = self.load(limit, self.silent_max, watch)?;
+        let again = if append.retry {
+            SENT_AGAIN_FOR
+        } else {
+            Duration::ZERO
+        };
+        let (done, took) = self.load(limit, self.silent_max + again, watch)?;
         // Those who follow have what they are to have later than the last acknowledgement, however much later.
         check_time(&done, took, (!append.follow).then_some(HEARD_WITHIN))?;
         Ok(done)

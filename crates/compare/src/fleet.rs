@@ -225,6 +225,7 @@ impl Fleet {
                 arguments: Vec::new(),
                 environment: BTreeMap::new(),
                 folder: peer.folder.clone(),
+                own: None,
                 log: std::env::temp_dir().join(format!("ropewalk-install-{}.log", peer.name)),
             })?;
         }

@@ -1,18 +1,19 @@
-//! The hosts that nodes run on, where they are not all on this machine: who they are, and the way there.
+//! The hosts that nodes run on, where they are not all on this machine: their names, and how they are reached.
 //!
 //! A host has this program and the folders of the systems where this machine has them: the same checkout at the same path, the
 //! same programs installed. Nothing is copied there.
 
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::str::FromStr;
 
-use anyhow::{Error, Result, ensure};
+use anyhow::{Context, Error, Result, ensure};
 
 /// One host of `--hosts`: `[USER@]NAME[=ADDRESS]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Host {
-    /// What the way there is told: a name that ssh knows.
+    /// The name that ssh knows.
     pub(super) destination: String,
-    /// Where its node listens; clients and the other nodes find it there.
+    /// The address, in numbers, where its node listens. Names have several, and systems tell of themselves by numbers.
     pub(super) address: String,
 }
 
@@ -35,30 +36,29 @@ impl FromStr for Host {
             is_plain(destination, "@.-_") && is_plain(address, ".-"),
             "{text:?} is no host: write [USER@]NAME or [USER@]NAME=ADDRESS"
         );
+        let found = (address, 0).to_socket_addrs();
+        let found = found.ok().and_then(|mut all| all.find(SocketAddr::is_ipv4));
+        let found = found
+            .with_context(|| format!("{address} has no IPv4 address here: write {destination}=ADDRESS"))?;
         Ok(Host {
             destination: destination.to_owned(),
-            address: address.to_owned(),
+            address: found.ip().to_string(),
         })
     }
 }
 
-/// All of them, and the way there. None at all: all nodes are on this machine.
+/// All of them, and how they are reached. None at all: all nodes are on this machine.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Hosts {
     pub(super) all: Vec<Host>,
     /// The words of a command that runs another one on a host, whose name and that command come after them.
-    pub(super) way: Vec<String>,
+    pub(super) reach: Vec<String>,
 }
 
 impl Hosts {
-    /// Their names, as reports tell them.
-    pub(super) fn names(&self) -> Vec<String> {
+    /// Their addresses, as reports tell them.
+    pub(super) fn addresses(&self) -> Vec<String> {
         self.all.iter().map(|host| host.address.clone()).collect()
-    }
-
-    /// Their addresses as `serve` is told them.
-    pub(super) fn addresses(&self) -> String {
-        self.names().join(",")
     }
 
     /// What runs `program` with `argument` on a host. Both are one plain word each: ssh has a shell there read them.
@@ -69,13 +69,8 @@ impl Hosts {
             "{program} cannot be run on other hosts: its path has letters that a shell takes for others"
         );
         let words = [host.destination.as_str(), program, argument];
-        Ok(self
-            .way
-            .iter()
-            .map(String::as_str)
-            .chain(words)
-            .map(str::to_owned)
-            .collect())
+        let all = self.reach.iter().map(String::as_str).chain(words);
+        Ok(all.map(str::to_owned).collect())
     }
 }
 
@@ -86,8 +81,8 @@ mod tests {
     #[test]
     fn a_host_is_a_name_or_a_name_and_an_address() {
         for (text, destination, address) in [
-            ("ash", "ash", "ash"),
-            ("me@ash.example", "me@ash.example", "ash.example"),
+            ("localhost", "localhost", "127.0.0.1"),
+            ("me@localhost", "me@localhost", "127.0.0.1"),
             ("me@ash=10.0.0.1", "me@ash", "10.0.0.1"),
         ] {
             let host: Host = text.parse().expect(text);
@@ -99,11 +94,12 @@ mod tests {
         for text in [
             "",
             "=10.0.0.1",
-            "ash=",
+            "localhost=",
             "-oProxyCommand=sh",
-            "a sh",
-            "ash;reboot",
+            "local host",
+            "localhost;reboot",
             "ash=10.0.0.1:22",
+            "no-such-host.invalid",
         ] {
             assert!(text.parse::<Host>().is_err(), "{text}");
         }
@@ -113,12 +109,13 @@ mod tests {
     fn a_command_there_is_plain_words() {
         let hosts = Hosts {
             all: vec!["me@ash=10.0.0.1".parse().expect("a host")],
-            way: vec!["ssh".to_owned(), "-T".to_owned()],
+            reach: vec!["ssh".to_owned(), "-T".to_owned()],
         };
-        let command = hosts
-            .command(&hosts.all[0], "/opt/compare", "agent")
-            .expect("plain");
-        assert_eq!(command, ["ssh", "-T", "me@ash", "/opt/compare", "agent"]);
+        let command = hosts.command(&hosts.all[0], "/opt/compare", "agent");
+        assert_eq!(
+            command.expect("plain"),
+            ["ssh", "-T", "me@ash", "/opt/compare", "agent"]
+        );
         assert!(
             hosts
                 .command(&hosts.all[0], "/opt/my files/compare", "agent")

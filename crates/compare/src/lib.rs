@@ -106,7 +106,11 @@ pub struct CompareOptions {
     #[arg(long, value_delimiter = ',', value_name = "HOST", conflicts_with = "nodes")]
     pub hosts: Vec<Host>,
     /// The command that runs another one on a host, whose name and that command come after its words
-    #[arg(long, value_name = "COMMAND", default_value = "ssh -T -o BatchMode=yes")]
+    #[arg(
+        long,
+        value_name = "COMMAND",
+        default_value = "ssh -T -o BatchMode=yes -o ServerAliveInterval=5"
+    )]
     pub ssh: String,
     /// How often each run is made, in turn with all others
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
@@ -137,7 +141,7 @@ pub fn run(options: &CompareOptions, command: &str, interrupt: &Interrupt) -> Re
     let silent_max = check(options)?;
     let hosts = Hosts {
         all: options.hosts.clone(),
-        way: options.ssh.split_whitespace().map(str::to_owned).collect(),
+        reach: options.ssh.split_whitespace().map(str::to_owned).collect(),
     };
     let options = &match hosts.all.len() {
         0 => options.clone(),
@@ -173,7 +177,7 @@ pub fn run(options: &CompareOptions, command: &str, interrupt: &Interrupt) -> Re
     moment.floors = measure_floors(options, &directories.paths[0])?;
     record.add(Line::Moment(moment));
     let paths = directories.paths.clone();
-    let names = hosts.names();
+    let addresses = hosts.addresses();
     let fleet = Fleet::new(options.nodes, hosts, paths, logs(options)?, silent_max, interrupt);
     let mut record = Runner::new(setting, fleet, record, &plans).run(&plans)?;
     // From here on everything is measured: nothing may keep it from being written.
@@ -184,7 +188,7 @@ pub fn run(options: &CompareOptions, command: &str, interrupt: &Interrupt) -> Re
         command: command.to_owned(),
         nodes: options.nodes,
         repetitions: options.repetitions,
-        hosts: names,
+        hosts: addresses,
         asked: Some(asked_of_runs(options)),
         machine,
         systems: left_out,

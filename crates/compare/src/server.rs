@@ -12,7 +12,7 @@ use serde::Deserialize;
 
 use super::child::wait_while;
 use super::hosts::Hosts;
-use super::interrupt::Interrupt;
+use super::interrupt::{Interrupt, Interrupted};
 use super::meter::Meter;
 use super::peer::System;
 use super::site::{Program, Site};
@@ -108,7 +108,6 @@ impl Starting<'_> {
 
     /// A node on each host.
     fn on_hosts(&self) -> Result<Vec<Part>> {
-        // Of a cluster, for systems that want one: 16 bytes in base64 (URL), as Kafka writes them.
         // One folder there, not two: what is above it is the user's.
         let names = [
             self.directory.parent().and_then(Path::file_name),
@@ -119,10 +118,11 @@ impl Starting<'_> {
             .join("-");
         let base = self.directory.parent().unwrap_or(self.directory);
         let own = base.with_file_name(name);
+        // Of a cluster, for systems that want one: 16 bytes in base64 (URL), as Kafka writes them.
         let cluster = format!("compare{:07}{:07}A", std::process::id(), self.number);
         let parts = self.hosts.all.iter().zip(1..).map(|(host, node)| {
             let environment = [
-                ("ROPEWALK_HOSTS", self.hosts.addresses()),
+                ("ROPEWALK_HOSTS", self.hosts.addresses().join(",")),
                 ("ROPEWALK_NODE", node.to_string()),
                 ("ROPEWALK_CLUSTER", cluster.clone()),
             ];
@@ -167,8 +167,12 @@ impl Server {
             return Ok(server);
         }
         server.first_port = free_ports(server.ports(), |first, count| server.are_free(first, count))?;
+        // An earlier comparison of the same number may have been cut off from a host.
+        server.tried(|part| match part.site.is_here() {
+            true => Ok(()),
+            false => part.site.remove(&part.own),
+        });
         if let Err(error) = server.start_again() {
-            server.is_up = true;
             server.kill();
             server.remove_data();
             return Err(error);
@@ -178,8 +182,9 @@ impl Server {
 
     /// Starts it again after `kill`; how long it took until it was ready.
     pub(super) fn start_again(&mut self) -> Result<Duration> {
-        let said = self.in_each(|part| part.site.serve(self.program(part)))?;
+        // Also if one fails: the others may be running.
         self.is_up = true;
+        let said = self.in_each(|part| part.site.serve(self.program(part)))?;
         let title = &self.system.variant.title;
         let readies = said.iter().map(|(line, _)| {
             let ready: ReadyLine = serde_json::from_str(line)
@@ -231,6 +236,7 @@ impl Server {
             arguments,
             environment: part.environment.clone(),
             folder: self.system.peer.folder.clone(),
+            own: (!part.site.is_here()).then(|| part.own.clone()),
             log: match part.site.is_here() {
                 true => self.log.clone(),
                 false => part.directory.with_extension("log"),
@@ -290,7 +296,8 @@ impl Server {
         Ok(all)
     }
 
-    /// What tells the resident memory of those of its processes that live, in bytes.
+    /// What tells the resident memory of those of its processes that live, in bytes; 0 where a host does not answer, which ends the run
+    /// when it is metered next.
     pub(super) fn memory(&self) -> impl Fn() -> u64 + Send + use<> {
         let (parts, pids) = (Arc::clone(&self.parts), self.ready.pids.clone());
         move || {
@@ -369,15 +376,24 @@ impl Server {
     /// Ends it in order.
     pub(super) fn stop(&mut self) {
         if std::mem::take(&mut self.is_up) && !self.is_in_driver() {
-            self.tried(|part| part.site.stop());
+            // One after the other, the first last: others may take their leave of what it alone has.
+            for part in self.parts.iter().rev() {
+                self.tell_trouble(part.site.stop().err());
+            }
         }
     }
 
     /// Does for each part what must not fail; where a host does not answer, that is told and gone on.
     fn tried(&self, work: impl Fn(&Part) -> Result<()> + Sync) {
         let told = self.in_each(|part| Ok(work(part).err()));
-        for error in told.into_iter().flatten().flatten() {
-            let error: Error = error;
+        told.into_iter()
+            .flatten()
+            .for_each(|error| self.tell_trouble(error));
+    }
+
+    fn tell_trouble(&self, error: Option<Error>) {
+        // Who was interrupted knows it.
+        if let Some(error) = error.filter(|error| !error.is::<Interrupted>()) {
             super::progress::say(&format!("{}: {error:#}", self.system.variant.title));
         }
     }
@@ -414,10 +430,14 @@ mod tests {
 
     #[test]
     fn ports_that_are_taken_are_passed_over() {
-        let look = |first, count| Ok(are_free(LOOPBACK, first, count));
+        let look = |first, count| are_free(LOOPBACK, first, count);
         let first = free_ports(4, look).expect("some are free");
         let _taken = TcpListener::bind((LOOPBACK, first + 2)).expect("it was free");
-        assert!(!are_free(LOOPBACK, first, 4));
+        assert!(matches!(are_free(LOOPBACK, first, 4), Ok(false)));
+        assert!(
+            are_free("192.0.2.1", first, 1).is_err(),
+            "an address of nobody here"
+        );
         let other = free_ports(4, look).expect("some are free");
         assert!(!(first..first + 4).contains(&other) && !(other..other + 4).contains(&(first + 2)));
     }

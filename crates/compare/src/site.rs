@@ -2,9 +2,11 @@
 //! same words.
 
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
@@ -73,6 +75,8 @@ pub(super) struct Program {
     pub(super) arguments: Vec<String>,
     pub(super) environment: BTreeMap<String, String>,
     pub(super) folder: PathBuf,
+    /// What goes with the agent that started it, however that ends.
+    pub(super) own: Option<PathBuf>,
     /// Where its standard error goes.
     pub(super) log: PathBuf,
 }
@@ -120,16 +124,29 @@ impl Program {
 }
 
 /// Does what is asked, on the machine where it is.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Keeper {
     serving: Option<Running>,
+    /// What is removed at its end.
+    own: Option<PathBuf>,
     interrupt: Interrupt,
+}
+
+impl Drop for Keeper {
+    /// Nothing of it is left, also where nobody could ask for that any more.
+    fn drop(&mut self) {
+        drop(self.serving.take());
+        if let Some(own) = self.own.take() {
+            let _ = std::fs::remove_dir_all(own);
+        }
+    }
 }
 
 impl Keeper {
     pub(super) fn new(interrupt: &Interrupt) -> Keeper {
         Keeper {
             serving: None,
+            own: None,
             interrupt: interrupt.clone(),
         }
     }
@@ -152,7 +169,7 @@ impl Keeper {
                 first,
                 count,
             } => {
-                let so = are_free(&address, first, count);
+                let so = are_free(&address, first, count)?;
                 return Ok(Answer::Is { so });
             }
             Request::Serve(program) => return self.serve(&program),
@@ -184,6 +201,7 @@ impl Keeper {
     }
 
     fn serve(&mut self, program: &Program) -> Result<Answer> {
+        self.own.clone_from(&program.own);
         let mut serving = program.start(&self.interrupt)?;
         let line = serving.line(READY_WITHIN)?;
         let took = serving.age();
@@ -221,12 +239,21 @@ fn kill_all(pids: &[u32]) -> Result<()> {
 }
 
 /// Says whether nobody listens on any of these ports.
-pub(super) fn are_free(address: &str, first: u16, count: u16) -> bool {
-    let ports = first..first + count;
-    ports
-        .map(|port| std::net::TcpListener::bind((address, port)))
-        .collect::<std::io::Result<Vec<_>>>()
-        .is_ok()
+///
+/// # Errors
+/// If nobody could listen there.
+pub(super) fn are_free(address: &str, first: u16, count: u16) -> Result<bool> {
+    let mut held = Vec::new();
+    for port in first..first + count {
+        match TcpListener::bind((address, port)) {
+            Ok(listener) => held.push(listener),
+            Err(error) if matches!(error.kind(), ErrorKind::AddrInUse | ErrorKind::PermissionDenied) => {
+                return Ok(false);
+            }
+            Err(error) => return Err(error).with_context(|| format!("nobody can listen at {address} here")),
+        }
+    }
+    Ok(true)
 }
 
 /// Where processes of a system run.
@@ -241,6 +268,25 @@ pub(super) enum Site {
 pub(super) struct Agent {
     host: String,
     running: Running,
+    /// Of the last request.
+    number: u64,
+}
+
+/// How long an agent has for its end when nobody asks it any more.
+const ENDS_WITHIN: Duration = Duration::from_secs(20);
+
+impl Drop for Agent {
+    /// Its input ends: it ends all that it started, and removes what that left.
+    fn drop(&mut self) {
+        self.running.close(ENDS_WITHIN);
+    }
+}
+
+/// A request or an answer with its number: what came of a request that was given up is nobody's answer.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Numbered<T> {
+    pub(super) number: u64,
+    pub(super) what: T,
 }
 
 impl Site {
@@ -270,6 +316,7 @@ impl Site {
         let mut agent = Agent {
             host: host.destination.clone(),
             running: start.start(interrupt)?,
+            number: 0,
         };
         match agent.ask(&Request::Hello, SPEAKS_WITHIN)? {
             Answer::Build { build } if build == identity::build()? => Ok(Site::There(Mutex::new(agent))),
@@ -278,6 +325,7 @@ impl Site {
                 host.destination,
                 identity::build()?
             ),
+            Answer::Failed { why } => bail!("{}: {why}", host.destination),
             other => agent.unexpected(&other),
         }
     }
@@ -396,11 +444,22 @@ impl Site {
 
 impl Agent {
     fn ask(&mut self, request: &Request, limit: Duration) -> Result<Answer> {
-        let line = serde_json::to_string(request).expect("a request is plain data");
+        self.number += 1;
+        let numbered = Numbered {
+            number: self.number,
+            what: request,
+        };
+        let line = serde_json::to_string(&numbered).expect("a request is plain data");
         self.running.say(&line)?;
-        let line = self.running.line(limit)?;
-        serde_json::from_str(&line)
-            .with_context(|| format!("the agent on {} says what is no answer: {line}", self.host))
+        let end = Instant::now() + limit;
+        loop {
+            let line = self.running.line(end.saturating_duration_since(Instant::now()))?;
+            let answer: Numbered<Answer> = serde_json::from_str(&line)
+                .with_context(|| format!("the agent on {} says what is no answer: {line}", self.host))?;
+            if answer.number == self.number {
+                return Ok(answer.what);
+            }
+        }
     }
 
     fn unexpected<T>(&self, answer: &Answer) -> Result<T> {

@@ -14,6 +14,7 @@ use anyhow::Result;
 
 pub(super) use self::check::BrokenPromise;
 use self::check::{check, check_samples, verify};
+pub(super) use self::failing_over::SENT_AGAIN_FOR;
 use self::metering::{Course, Metering, rest, settle};
 use self::together::{Part, as_one, together};
 pub(super) use self::warming::warm_up;

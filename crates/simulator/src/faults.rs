@@ -509,7 +509,7 @@ impl Faults {
         let has_stopped = engine.run(deadline, || machine.is_drained()).await;
         machine.kill(engine);
         if has_stopped && self.damage.is_none() {
-            self.damage = Damage::draw(machine.disk(), &["journal", "segment"], &mut self.random);
+            self.damage = Damage::draw(machine.disk(), &mut self.random);
             if let Some(damage) = &self.damage {
                 self.trace.note(damage);
                 self.note(BIT_TURNS);

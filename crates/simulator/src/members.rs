@@ -212,7 +212,7 @@ pub(crate) async fn simulate(seed: u64, options: Options) -> Report {
         cluster.pass().await;
         match options.copies && options.nodes >= 3 && cluster.random.chance(1, 12) {
             true => cluster.copy_or_restore(&shared).await,
-            false if options.bits && cluster.random.chance(1, 8) => cluster.turn_a_bit(),
+            false if options.bits && cluster.random.chance(1, 8) => cluster.turn_a_bit(&shared),
             false if options.nodes >= 3 && cluster.random.chance(1, 20) => {
                 cluster.leave_behind(&shared).await;
             }
@@ -343,20 +343,23 @@ impl Cluster {
         *self.faults.entry(kind).or_default() += 1;
     }
 
-    /// A bit of a segment turns, of what two others have, too; the one that had turned before turns back. Whoever reads there is to be
-    /// shown what was written.
-    fn turn_a_bit(&mut self) {
+    /// A bit of a segment turns while its node is away, of what two others have, too; the one that had turned before turns back. Whoever
+    /// reads there is to be shown what was written.
+    fn turn_a_bit(&mut self, shared: &Shared) {
         if let Some((node, damage)) = self.damage.take() {
             damage.repair(self.machines[node].disk());
         }
         let node = self.random.below(self.machines.len() as u64) as usize;
-        let drawn = Damage::draw(self.machines[node].disk(), &["segment"], &mut self.random);
+        // It remembers nothing of what it had read.
+        self.machines[node].kill(&mut self.engine);
+        let drawn = Damage::draw_of_segments(self.machines[node].disk(), &mut self.random);
         if let Some(damage) = drawn {
             self.trace
                 .note(format_args!("a bit turns on node {node}: {damage}"));
             *self.faults.entry("a bit of a segment turns").or_default() += 1;
             self.damage = Some((node, damage));
         }
+        self.start(shared, node);
     }
 
     /// Stops a node, or cuts it off from the others, while these are well and clients write; then has it go on: what it knows is old.

@@ -44,28 +44,43 @@ const FOUND_BY: [(Bug, u64); 28] = [
 /// The same of bugs that three nodes show.
 const FOUND_BY_CLUSTER: [(Bug, u64); 1] = [(Bug::LeaseIgnored, 0)];
 
-/// Runs a seed with a bug; returns what it violates.
-fn violated(bug: Bug, seed: u64) -> Option<String> {
-    let is_of_cluster = FOUND_BY_CLUSTER.iter().any(|(of, _)| *of == bug);
-    let options = match is_of_cluster {
-        true => Options {
-            nodes: 3,
-            faults: 60,
-            ..Options::default()
-        },
-        false => Options::default(),
+/// And where bits of their segments turn.
+const FOUND_BY_BITS: [(Bug, u64); 1] = [(Bug::ChunkChecksumIgnored, 0)];
+
+/// A bug, how the seeds are run that find it, and one that does.
+type Planted = (Bug, Options, u64);
+
+fn all() -> Vec<Planted> {
+    let cluster = Options {
+        nodes: 3,
+        faults: 60,
+        ..Options::default()
     };
+    let bits = Options {
+        bits: true,
+        ..cluster
+    };
+    let of = |options: Options| move |(bug, seed): (Bug, u64)| (bug, options, seed);
+    let alone = FOUND_BY.into_iter().map(of(Options::default()));
+    alone
+        .chain(FOUND_BY_CLUSTER.map(of(cluster)))
+        .chain(FOUND_BY_BITS.map(of(bits)))
+        .collect()
+}
+
+/// Runs a seed with a bug; returns what it violates.
+fn violated((bug, options, seed): Planted) -> Option<String> {
     with(bug, || run(seed, options).violation)
 }
 
 /// Has two threads look for each of some bugs.
-fn look_for_each<T: Send>(bugs: &[(Bug, u64)], look: impl Fn(Bug, u64) -> T + Sync) -> Vec<T> {
+fn look_for_each<T: Send>(bugs: &[Planted], look: impl Fn(Planted) -> T + Sync) -> Vec<T> {
     let (next, found) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
-                while let Some((bug, seed)) = bugs.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let outcome = look(*bug, *seed);
+                while let Some(planted) = bugs.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let outcome = look(*planted);
                     let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
                     found.push(outcome);
                 }
@@ -76,16 +91,16 @@ fn look_for_each<T: Send>(bugs: &[(Bug, u64)], look: impl Fn(Bug, u64) -> T + Sy
 }
 
 /// The first seed that finds a bug.
-fn first(bug: Bug) -> Option<(u64, String)> {
-    (0..SEEDS_MAX).find_map(|seed| Some((seed, violated(bug, seed)?)))
+fn first((bug, options, _): Planted) -> Option<(u64, String)> {
+    (0..SEEDS_MAX).find_map(|seed| Some((seed, violated((bug, options, seed))?)))
 }
 
 /// Each by its seed. Where that does not find it any more, another must.
 #[test]
 fn each_bug_is_found_again() {
-    let all = [&FOUND_BY[..], &FOUND_BY_CLUSTER].concat();
-    let found = look_for_each(&all, |bug, seed| {
-        (bug, violated(bug, seed).is_some() || first(bug).is_some())
+    let found = look_for_each(&all(), |planted| {
+        let is_found = violated(planted).is_some() || first(planted).is_some();
+        (planted.0, is_found)
     });
     let missed: Vec<_> = found.iter().filter(|(_, is_found)| !is_found).collect();
     assert!(missed.is_empty(), "not found by {SEEDS_MAX} seeds: {missed:?}");
@@ -94,9 +109,8 @@ fn each_bug_is_found_again() {
 #[test]
 #[ignore = "minutes"]
 fn many_seeds_find_each_bug() {
-    let all = [&FOUND_BY[..], &FOUND_BY_CLUSTER].concat();
-    let found = look_for_each(&all, |bug, _| {
-        let first = first(bug);
+    let found = look_for_each(&all(), |planted| {
+        let (bug, first) = (planted.0, first(planted));
         match &first {
             Some((seed, violation)) => eprintln!("(Bug::{bug:?}, {seed}), // {violation}"),
             None => eprintln!("{bug:?} is not found"),

@@ -9,10 +9,11 @@ import (
 const (
 	againPatience = 120 * time.Second
 	againPause    = 20 * time.Millisecond
+	patienceMost  = 3 * time.Second
 )
 
-// Again calls `send`, each time for at most `patience`, until it succeeds; its last error when two minutes are over. What it sends
-// must be there once, however often it is sent.
+// Again calls `send` until it succeeds, at first for at most `patience` and each time twice as long, up to a limit; its last error when two
+// minutes are over. What it sends must be there once, however often it is sent.
 func Again(patience time.Duration, send func(context.Context) error) error {
 	end := time.Now().Add(againPatience)
 	for {
@@ -22,6 +23,7 @@ func Again(patience time.Duration, send func(context.Context) error) error {
 		if err == nil || time.Now().After(end) {
 			return err
 		}
+		patience = min(2*patience, patienceMost)
 		time.Sleep(againPause)
 	}
 }

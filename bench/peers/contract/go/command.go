@@ -162,8 +162,8 @@ func (c *checker) readAppend(given fields) AppendCommand {
 	if given.Seconds != nil {
 		command.Seconds = c.amount("seconds", *given.Seconds, secondsLongest)
 	}
-	if command.Retry && (command.InFlight != 1 || command.Follow) {
-		c.fail("append with \"retry\" sends requests one after the other (\"in_flight\" 1), and nobody follows")
+	if command.Retry && (command.BatchRecords != 1 || command.InFlight != 1 || command.Rate > 0) {
+		c.fail("append with \"retry\" sends one record after the other (\"batch_records\" and \"in_flight\" 1, no \"rate\")")
 	}
 	if command.Follow && command.Rate == 0 {
 		c.fail("append with \"follow\" wants a \"rate\": without one no record is due at a time")

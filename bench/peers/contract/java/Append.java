@@ -28,9 +28,9 @@ public record Append(String log, int shards, int producers, int recordBytes, int
         if (append.follow && append.rate == null) {
             throw new IllegalArgumentException("\"follow\" needs a \"rate\": without it no record is due");
         }
-        if (append.retry && (append.inFlight != 1 || append.follow)) {
-            throw new IllegalArgumentException(
-                    "with \"retry\" requests are sent one after the other (\"in_flight\" 1), and nobody follows");
+        if (append.retry && (!append.oneByOne() || append.rate != null)) {
+            throw new IllegalArgumentException("with \"retry\" one record is sent after the other (\"batch_records\" and "
+                    + "\"in_flight\" 1, no \"rate\")");
         }
         return append;
     }

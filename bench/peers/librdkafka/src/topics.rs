@@ -48,7 +48,7 @@ pub(crate) fn check_existing(address: &str, log: &str, shards: u32) -> Result<()
     Ok(())
 }
 
-/// Which of the brokers leads the first partition, from 1 on.
+/// The broker that leads the first partition, by its place in the address, from 1 on.
 pub(crate) fn leader(address: &str, log: &str) -> Result<Option<u32>> {
     let metadata = looker(address)?.fetch_metadata(Some(log), PATIENCE)?;
     let mut partitions = metadata.topics().iter().flat_map(MetadataTopic::partitions);
@@ -56,7 +56,7 @@ pub(crate) fn leader(address: &str, log: &str) -> Result<Option<u32>> {
     let mut brokers = metadata.brokers().iter();
     let broker = brokers.find(|broker| Some(broker.id()) == leader);
     let broker = broker.with_context(|| format!("no broker leads the topic {log}"))?;
-    Ok(node_at(address, &format!("{}:{}", broker.host(), broker.port())))
+    node_at(address, &format!("{}:{}", broker.host(), broker.port())).map(Some)
 }
 
 /// Removes a topic and waits until the brokers no longer name it.

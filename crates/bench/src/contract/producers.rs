@@ -182,8 +182,8 @@ fn check(append: &Append) -> Result<()> {
         "shards, producers, batch_records and in_flight must be 1 at least"
     );
     ensure!(
-        !append.retry || (in_flight == 1 && !append.follow),
-        "with retry, requests are sent one after the other (in_flight 1), and nobody follows"
+        !append.retry || ((batch_records, in_flight) == (1, 1) && append.rate.is_none()),
+        "with retry, one record is sent after the other (batch_records and in_flight 1, no rate)"
     );
     ensure!(
         append.records.is_some() || append.seconds.is_some(),

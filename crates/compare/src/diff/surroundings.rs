@@ -29,6 +29,7 @@ pub(super) fn machines(before: &Results, after: &Results) -> Vec<String> {
             ("CPU", machine.cpu.clone()),
             ("CPUs", machine.cpus.to_string()),
             ("file system", kind.unwrap_or_default().to_owned()),
+            ("hosts", results.hosts.join(", ")),
         ])
     });
     let memory = [before, after].map(|results| results.machine.memory_gb);
@@ -47,6 +48,7 @@ pub(super) fn all(before: &Results, after: &Results) -> Vec<String> {
             ("kernel", machine.kernel.clone()),
             ("file system", machine.file_system.clone()),
             ("nodes", results.nodes.to_string()),
+            ("hosts", results.hosts.join(", ")),
             ("repetitions", results.repetitions.to_string()),
             ("command", options(results)),
         ])

@@ -4,7 +4,7 @@
 //! through a death before. Killed nodes stay dead. What was acknowledged must be there, each record once.
 
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 
@@ -18,6 +18,8 @@ use bench::contract::{Append, Done};
 
 /// Appended before it counts: what a client and a system do for the first time takes longer than the death of some nodes.
 const WARMUP_RECORDS: u64 = 1_000;
+/// How long drivers send again what is not acknowledged.
+pub(in super::super) const SENT_AGAIN_FOR: Duration = Duration::from_secs(120);
 /// When a node is killed, as a share of the time for which records are appended.
 const KILLED_AT: f64 = 0.5;
 
@@ -76,15 +78,15 @@ impl Running<'_> {
         };
         let after = Duration::from_secs_f64(append.seconds.unwrap_or(self.manner.seconds) * KILLED_AT);
         let mut blow = Blow::new(server.killing(node)?, after, self.tell);
-        let done = driving.append(&append, limit(load, self.manner), &mut blow);
+        let done = driving.append(&append, limit(load, self.manner) + SENT_AGAIN_FOR, &mut blow);
         // However the load went: nobody is killed later than now.
-        blow.wait()?;
+        let struck = blow.wait()?;
         let done = done?;
         check(&done, load)?;
         check_samples(&done, &append, self.way.system.peer.file.acknowledges)?;
         ensure!(
-            done.seconds >= after.as_secs_f64(),
-            "it was over after {} s, before a node was killed",
+            struck.is_some_and(|struck| struck.as_secs_f64() < done.seconds),
+            "it was over after {} s, before a node was dead ({struck:?})",
             done.seconds
         );
         let stored = Stored::new(&log, load, &done, server);
@@ -98,7 +100,8 @@ struct Blow<'a> {
     /// What it does, until it is on its way.
     strike: Option<Box<dyn FnOnce() -> Result<()> + Send>>,
     after: Duration,
-    coming: Option<JoinHandle<Result<()>>>,
+    /// How long after the load's beginning it had struck.
+    coming: Option<JoinHandle<Result<Duration>>>,
     tell: &'a dyn Fn(u64),
 }
 
@@ -116,22 +119,23 @@ impl Blow<'_> {
         }
     }
 
-    /// Returns when it has struck, if it ever was on its way.
-    fn wait(self) -> Result<()> {
-        match self.coming {
-            Some(coming) => coming.join().expect("a panic is a bug here"),
-            None => Ok(()),
-        }
+    /// Returns when it has struck, if it ever was on its way: how long after the load's beginning that was.
+    fn wait(self) -> Result<Option<Duration>> {
+        let coming = self
+            .coming
+            .map(|coming| coming.join().expect("a panic is a bug here"));
+        coming.transpose()
     }
 }
 
 impl Watch for Blow<'_> {
     fn started(&mut self) -> Result<()> {
-        let after = self.after;
+        let (after, began) = (self.after, Instant::now());
         self.coming = self.strike.take().map(|strike| {
             thread::spawn(move || {
                 thread::sleep(after);
-                strike()
+                strike()?;
+                Ok(began.elapsed())
             })
         });
         Ok(())

@@ -2,9 +2,11 @@
 //! runs what it is asked here.
 
 use std::fs;
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use compare::results::Cell;
 use compare::{CompareOptions, Interrupt, Suite};
@@ -12,10 +14,13 @@ use compare::{CompareOptions, Interrupt, Suite};
 use super::{Bench, cells};
 
 const HOSTS: &str = "me@ash=127.0.0.1,elm=127.0.0.2,oak=127.0.0.3";
+/// How long what was killed may take to be gone.
+const GONE_WITHIN: Duration = Duration::from_secs(20);
 /// A node. The files of the first host are the log, and the second leads.
 const SERVE_NODE: &str = "#!/bin/sh
 mkdir -p \"$2/log\" \"$2/../1/log\"
 sleep 1000 & one=$!
+echo $one $PPID >>../../processes
 [ $ROPEWALK_NODE != 2 ] || echo $one >\"$2/../1/log/leader\"
 echo \"{\\\"ready\\\":{\\\"address\\\":\\\"$2/log\\\",\\\"pids\\\":[$one],\\\"nodes\\\":[[$one]],\\\"settings\\\":{\\\"node\\\":\\\"$ROPEWALK_NODE of $ROPEWALK_HOSTS\\\"}}}\"
 wait
@@ -85,14 +90,23 @@ fn data(bench: &Bench) -> PathBuf {
     bench.directory.path().join("data")
 }
 
-/// The processes that have something of a folder among their arguments.
-fn processes_of(folder: &Path) -> Vec<String> {
-    let folder = folder.to_string_lossy();
-    let command_line =
-        |entry: std::io::Result<fs::DirEntry>| fs::read(entry.ok()?.path().join("cmdline")).ok();
-    let all = fs::read_dir("/proc").expect("Linux").filter_map(command_line);
-    let all = all.map(|words| String::from_utf8_lossy(&words).replace('\0', " "));
-    all.filter(|words| words.contains(&*folder)).collect()
+/// Those of the nodes and of the agents that started them which are there still, some time after they were killed.
+fn left(bench: &Bench) -> Vec<String> {
+    let all = fs::read_to_string(bench.directory.path().join("processes")).expect("nodes were started");
+    let mut all: Vec<String> = all.split_whitespace().map(str::to_owned).collect();
+    assert!(all.len() >= 2 * 3, "{all:?}");
+    let end = Instant::now() + GONE_WITHIN;
+    while !all.is_empty() && Instant::now() < end {
+        all.retain(|pid| is_there(pid));
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    all
+}
+
+/// Who was killed and not asked for its end yet has no memory any more.
+fn is_there(pid: &str) -> bool {
+    let memory = fs::read_to_string(Path::new("/proc").join(pid).join("statm"));
+    memory.is_ok_and(|pages| !pages.starts_with("0 "))
 }
 
 #[test]
@@ -122,9 +136,8 @@ fn each_node_is_started_metered_and_killed_on_its_own_host_and_nothing_is_left_t
     for host in ["me@ash", "elm", "oak"] {
         assert!(reached.lines().any(|line| line == host), "{reached}");
     }
-    let left = fs::read_dir(data(&bench)).map_or(0, Iterator::count);
-    assert_eq!(left, 0, "data is left");
-    assert_eq!(processes_of(bench.directory.path()), Vec::<String>::new());
+    let files = fs::read_dir(data(&bench)).map_or(0, Iterator::count);
+    assert_eq!((files, left(&bench)), (0, Vec::new()));
 }
 
 #[test]
@@ -172,4 +185,39 @@ fn who_starts_all_nodes_on_one_machine_is_not_asked() {
         cell.runs.is_empty() && why.contains("on a host of its own"),
         "{cell:?}"
     );
+}
+
+#[test]
+fn an_agent_whose_input_ends_leaves_no_process_and_no_data() {
+    let bench = bench(&["honest"]);
+    let folder = bench.directory.path().join("peers/honest");
+    let own = bench.directory.path().join("own");
+    let mut agent = Command::new(env!("CARGO_BIN_EXE_ropewalk-compare"))
+        .arg("agent")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it is there");
+    let mut input = agent.stdin.take().expect("it was piped");
+    let mut answers = BufReader::new(agent.stdout.take().expect("it was piped")).lines();
+    let serve = serde_json::json!({"number": 7, "what": {
+        "request": "serve", "name": "honest", "command": ["./serve"], "arguments": ["1", own.join("1"), "3"],
+        "environment": {"ROPEWALK_NODE": "1"}, "folder": folder, "own": own, "log": own.join("log"),
+    }});
+    writeln!(input, "{serve}").expect("it listens");
+    let answer = answers.next().expect("it answers").expect("text");
+    assert!(
+        answer.contains("\"number\":7") && answer.contains("nodes"),
+        "{answer}"
+    );
+    let started = fs::read_to_string(bench.directory.path().join("processes")).expect("it was started");
+    let node = started.split_whitespace().next().expect("a node").to_owned();
+    assert!(own.exists() && is_there(&node));
+    drop(input);
+    assert!(agent.wait().expect("it ends").success());
+    let end = Instant::now() + GONE_WITHIN;
+    while is_there(&node) && Instant::now() < end {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert!(!own.exists() && !is_there(&node));
 }
