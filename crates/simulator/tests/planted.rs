@@ -45,7 +45,7 @@ const FOUND_BY: [(Bug, u64); 28] = [
 const FOUND_BY_CLUSTER: [(Bug, u64); 1] = [(Bug::LeaseIgnored, 0)];
 
 /// And where bits of their segments turn.
-const FOUND_BY_BITS: [(Bug, u64); 1] = [(Bug::ChunkChecksumIgnored, 0)];
+const FOUND_BY_BITS: [(Bug, u64); 1] = [(Bug::ChunkChecksumIgnored, 5)];
 
 /// A bug, how the seeds are run that find it, and one that does.
 type Planted = (Bug, Options, u64);

@@ -527,7 +527,9 @@ fn a_node_that_was_alone_becomes_the_first_of_three_in_place() {
     assert_eq!(leaders(&mut wire, "old"), [1, 1]);
     assert_eq!(created(&mut wire, "new", 3), 0);
     // Whoever was away for a moment leads later.
-    eventually("each node leads a partition", || leaders(&mut wire, "new") == [1, 2, 3]);
+    eventually("each node leads a partition", || {
+        leaders(&mut wire, "new") == [1, 2, 3]
+    });
     let mut wire = founder.connect();
     assert_eq!(wire.read_values("old", 1), ["kept"]);
     // Once it is one of several, it stays that, whatever it is told.

@@ -68,7 +68,8 @@ impl Cluster {
             stay_closed(&opening, &all).await;
             open(&opening, &all).await;
             for partition in &all {
-                go_on(&opening, partition, &unheard.borrow()).await;
+                let known = unheard.borrow().clone();
+                go_on(&opening, partition, &known).await;
             }
         });
         if !done.await {
