@@ -52,7 +52,9 @@ pub(crate) fn check_existing(address: &str, log: &str, shards: u32) -> Result<()
 pub(crate) fn leader(address: &str, log: &str) -> Result<Option<u32>> {
     let metadata = looker(address)?.fetch_metadata(Some(log), PATIENCE)?;
     let mut partitions = metadata.topics().iter().flat_map(MetadataTopic::partitions);
-    let leader = partitions.find(|partition| partition.id() == 0).map(|first| first.leader());
+    let leader = partitions
+        .find(|partition| partition.id() == 0)
+        .map(|first| first.leader());
     let mut brokers = metadata.brokers().iter();
     let broker = brokers.find(|broker| Some(broker.id()) == leader);
     let broker = broker.with_context(|| format!("no broker leads the topic {log}"))?;
