@@ -83,7 +83,7 @@ pub struct Append {
     /// Whether consumers read at the tail meanwhile.
     #[serde(default)]
     pub follow: bool,
-    /// Whether nodes die meanwhile: what was not acknowledged is sent again until it is, and is there once.
+    /// Nodes die meanwhile: records that were not acknowledged are sent again until they are, and are there once.
     #[serde(default)]
     pub retry: bool,
 }

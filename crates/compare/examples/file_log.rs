@@ -227,7 +227,7 @@ impl Appender for Producer {
 }
 
 impl Producer {
-    /// Whether the system's leader has died since it was asked for last; a dead one that nobody has waited for yet has no memory.
+    /// Says that the system's leader has died since it was asked for last. A dead one that nobody has waited for yet has no memory.
     fn has_lost_its_leader(&mut self) -> bool {
         let memory = |pid: &str| fs::read_to_string(format!("/proc/{}/statm", pid.trim()));
         let is_dead = |pid: &String| memory(pid).map_or(true, |pages| pages.starts_with("0 "));

@@ -44,7 +44,7 @@ pub(super) struct Start<'a> {
     /// The program and its arguments; `${ROPEWALK}` is the node's binary.
     pub(super) command: &'a [String],
     pub(super) arguments: &'a [String],
-    /// What its environment has besides ours.
+    /// Variables of its environment besides ours.
     pub(super) environment: &'a BTreeMap<String, String>,
     pub(super) folder: &'a Path,
     /// Where its standard error goes.
@@ -99,7 +99,7 @@ impl Running {
         self.child.id()
     }
 
-    /// What it is called in messages.
+    /// Its name in messages.
     pub(super) fn name(&self) -> &str {
         &self.name
     }

@@ -61,7 +61,7 @@ impl Hosts {
         self.all.iter().map(|host| host.address.clone()).collect()
     }
 
-    /// What runs `program` with `argument` on a host. Both are one plain word each: ssh has a shell there read them.
+    /// The command that runs `program` with `argument` on a host. Both are one plain word each: ssh has a shell there read them.
     pub(super) fn command(&self, host: &Host, program: &str, argument: &str) -> Result<Vec<String>> {
         let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-+".contains(letter);
         ensure!(

@@ -41,7 +41,7 @@ pub(super) struct PeerFile {
     pub(super) ports_per_node: u16,
     #[serde(default = "one_node")]
     pub(super) nodes: Vec<u32>,
-    /// Whether `serve` can start one node of several on a host of its own.
+    /// `serve` can start one node of several on a host of its own.
     #[serde(default)]
     pub(super) hosts: bool,
     /// What one acknowledgement is for, where a request has several records.

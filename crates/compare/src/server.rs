@@ -39,16 +39,16 @@ pub(super) struct Server {
     is_up: bool,
 }
 
-/// What of it is in one place: all, or a node.
+/// A part of it that is in one place: all, or a node.
 #[derive(Debug)]
 struct Part {
     site: Site,
     /// Where it listens.
     address: String,
     directory: PathBuf,
-    /// What is removed at its end.
+    /// The directory that is removed at its end.
     own: PathBuf,
-    /// What its `serve` is told besides its arguments.
+    /// Variables that its `serve` is told besides its arguments.
     environment: BTreeMap<String, String>,
 }
 
@@ -78,7 +78,7 @@ struct ReadyLine {
     ready: Ready,
 }
 
-/// What a system is started with.
+/// Everything that a system is started with.
 #[derive(Debug)]
 pub(super) struct Starting<'a> {
     pub(super) system: &'a System,
@@ -269,7 +269,7 @@ impl Server {
         self.is_up
     }
 
-    /// Whether it takes nothing of this machine but what its clients do.
+    /// Says that its nodes are on hosts of their own, and only its clients here.
     pub(super) fn is_elsewhere(&self) -> bool {
         !self.parts[0].site.is_here()
     }
@@ -296,7 +296,7 @@ impl Server {
         Ok(all)
     }
 
-    /// What tells the resident memory of those of its processes that live, in bytes; 0 where a host does not answer, which ends the run
+    /// A function that tells the resident memory of those of its processes that live, in bytes; 0 where a host does not answer, which ends the run
     /// when it is metered next.
     pub(super) fn memory(&self) -> impl Fn() -> u64 + Send + use<> {
         let (parts, pids) = (Arc::clone(&self.parts), self.ready.pids.clone());
@@ -320,7 +320,7 @@ impl Server {
         self.in_each(|part| part.site.write_out()).map(drop)
     }
 
-    /// Empties the page cache wherever it has nodes. Whether that was allowed.
+    /// Empties the page cache wherever it has nodes; false where that is not allowed.
     pub(super) fn empty_page_cache(&self) -> Result<bool> {
         let allowed = self.in_each(|part| part.site.empty_page_cache())?;
         Ok(allowed.into_iter().all(|is_allowed| is_allowed))
@@ -336,7 +336,7 @@ impl Server {
         self.system.peer.file.serve.is_empty()
     }
 
-    /// What kills all processes of one node, and nothing else of it.
+    /// A function that kills all processes of one node, and nothing else of the system.
     ///
     /// # Errors
     /// If it did not say which those are.
@@ -392,7 +392,7 @@ impl Server {
     }
 
     fn tell_trouble(&self, error: Option<Error>) {
-        // Who was interrupted knows it.
+        // An interruption is told once, at the end.
         if let Some(error) = error.filter(|error| !error.is::<Interrupted>()) {
             super::progress::say(&format!("{}: {error:#}", self.system.variant.title));
         }

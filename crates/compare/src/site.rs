@@ -34,23 +34,23 @@ const KILLED_WITHIN: Duration = Duration::from_secs(10);
 /// How long an installation may last; it may be silent meanwhile.
 pub(super) const INSTALLED_WITHIN: Duration = Duration::from_secs(1_800);
 
-/// What is asked of a site.
+/// A thing that is asked of a site.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "request", rename_all = "snake_case")]
 pub(super) enum Request {
-    /// Which build it is.
+    /// Tell the build of this program.
     Hello,
     /// Run a program to its end.
     Install(Program),
-    /// Whether nobody listens on any of these ports of an address.
+    /// Tell that nobody listens on any of these ports of an address.
     AreFree { address: String, first: u16, count: u16 },
     /// Start a `serve`, and wait for the line that says that it is ready.
     Serve(Program),
-    /// What these processes have used.
+    /// Tell the time, memory and writes of these processes.
     Meter { pids: Vec<u32> },
-    /// The resident memory of those of them that live.
+    /// Tell the resident memory of those of them that live.
     Memory { pids: Vec<u32> },
-    /// What the disk holds for a directory.
+    /// Tell the bytes that the disk holds for a directory.
     Stored { directory: PathBuf },
     /// Kill these processes and nothing else.
     KillNode { pids: Vec<u32> },
@@ -66,7 +66,7 @@ pub(super) enum Request {
     EmptyPageCache,
 }
 
-/// What is started for a system.
+/// A program that is started for a system.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Program {
     /// In messages.
@@ -75,13 +75,13 @@ pub(super) struct Program {
     pub(super) arguments: Vec<String>,
     pub(super) environment: BTreeMap<String, String>,
     pub(super) folder: PathBuf,
-    /// What goes with the agent that started it, however that ends.
+    /// A directory that goes with the agent that started it, however that ends.
     pub(super) own: Option<PathBuf>,
     /// Where its standard error goes.
     pub(super) log: PathBuf,
 }
 
-/// What a site answers.
+/// The answer of a site.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "answer", rename_all = "snake_case")]
 pub(super) enum Answer {
@@ -127,7 +127,7 @@ impl Program {
 #[derive(Debug)]
 pub(super) struct Keeper {
     serving: Option<Running>,
-    /// What is removed at its end.
+    /// The directory that is removed at its end.
     own: Option<PathBuf>,
     interrupt: Interrupt,
 }
@@ -189,7 +189,7 @@ impl Keeper {
                     serving.stop(ENDED_WITHIN);
                 }
             }
-            // What cannot be removed is in the directory that the user named, and harms nothing.
+            // Files that cannot be removed are in the directory that the user named, and harm nothing.
             Request::Remove { directory } => drop(std::fs::remove_dir_all(directory)),
             Request::WriteOut => machine::write_out(),
             Request::EmptyPageCache => {
@@ -290,7 +290,7 @@ pub(super) struct Numbered<T> {
 }
 
 impl Site {
-    /// Whether it is this machine.
+    /// Says that it is this machine.
     pub(super) fn is_here(&self) -> bool {
         matches!(self, Site::Here(_))
     }
@@ -330,7 +330,7 @@ impl Site {
         }
     }
 
-    /// What comes of a request, which may wait for `limit` on top of what every one may.
+    /// Has a request carried out, which may take `limit` besides the time that every one may.
     fn ask(&self, request: Request, limit: Duration) -> Result<Answer> {
         match self {
             Site::Here(keeper) => lock(keeper).carry_out(request),

@@ -79,7 +79,7 @@ impl std::fmt::Display for Damage {
     }
 }
 
-/// What was written to files of these kinds that are there still.
+/// Writes to files of these kinds that are there still.
 fn writes(disk: &SimulatedDisk, extensions: &[&str]) -> Vec<Operation> {
     let mut written = disk.operations();
     written.retain(|operation| {

@@ -35,7 +35,7 @@ pub struct Options {
     pub shows: bool,
     /// The journals, checkpoints and segments of one node of a cluster are put back from a copy now and then. No topic has one replica then: of such a topic, what is lost is lost.
     pub copies: bool,
-    /// Whether bits of segments turn; of a cluster.
+    /// Bits of segments turn; of a cluster.
     pub bits: bool,
 }
 

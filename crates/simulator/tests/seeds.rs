@@ -134,7 +134,7 @@ fn two_disks_of_three_are_lost_and_an_operator_opens_what_is_left() {
     assert!(lost >= 3, "{lost} lost two");
 }
 
-/// What others have, too, is shown as it was written.
+/// Records that others have, too, are shown as they were written.
 #[test]
 fn bits_that_turn_in_a_segment_are_never_shown() {
     let bits = Options {

@@ -13,7 +13,7 @@ const (
 )
 
 // Again calls `send` until it succeeds, at first for at most `patience` and each time twice as long, up to a limit; its last error when two
-// minutes are over. What it sends must be there once, however often it is sent.
+// minutes are over. A record that is sent again must be there once.
 func Again(patience time.Duration, send func(context.Context) error) error {
 	end := time.Now().Add(againPatience)
 	for {

@@ -112,7 +112,7 @@ func serve(arguments []string, plan func(Serving) (Cluster, error)) error {
 		select {
 		case end := <-running.ended:
 			running.left--
-			// Who kills one of several wants to see the others live.
+			// One of several that is killed is meant to be missed: the others go on.
 			if !end.killed || running.left == 0 {
 				return end.err
 			}

@@ -1,7 +1,7 @@
 //! Runs that kill a node while records are appended, one after the other: how long a client waits for its next acknowledgement.
 //!
 //! First the node dies that leads, then, of another system, one that does not. Each system was started for it: none may have been
-//! through a death before. Killed nodes stay dead. What was acknowledged must be there, each record once.
+//! through a death before. Killed nodes stay dead. Each acknowledged record must be there, once.
 
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -23,7 +23,7 @@ pub(in super::super) const SENT_AGAIN_FOR: Duration = Duration::from_secs(120);
 /// When a node is killed, as a share of the time for which records are appended.
 const KILLED_AT: f64 = 0.5;
 
-/// Who dies.
+/// The node that dies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Death {
     Leader,
@@ -97,7 +97,7 @@ impl Running<'_> {
 
 /// Strikes once, some time after a load began.
 struct Blow<'a> {
-    /// What it does, until it is on its way.
+    /// The deed, until it is on its way.
     strike: Option<Box<dyn FnOnce() -> Result<()> + Send>>,
     after: Duration,
     /// How long after the load's beginning it had struck.

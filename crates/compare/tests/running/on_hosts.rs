@@ -9,7 +9,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use compare::results::Cell;
-use compare::{CompareOptions, Interrupt, Suite};
+use compare::{CompareOptions, Interrupt, Results, Suite};
 
 use super::{Bench, cells};
 
@@ -47,7 +47,7 @@ fn change(bench: &Bench, name: &str, before: &str, after: &str) {
     fs::write(&file, text.replace(before, after)).expect("there is room");
 }
 
-/// What stands in for ssh: it is told a host, a program and its argument. The host `gone` cannot be reached.
+/// Writes a program that stands in for ssh: it is told a host, a program and its argument. The host `gone` cannot be reached.
 fn stand_in(bench: &Bench, program: &str) -> PathBuf {
     let path = bench.directory.path().join("ssh");
     let text = format!(
@@ -86,6 +86,17 @@ fn compare(bench: &Bench, hosts: &str) -> Output {
     command.output().expect("it is there")
 }
 
+/// The results of a comparison on all hosts, none of whose runs failed.
+fn compared(bench: &Bench) -> Results {
+    let output = compare(bench, HOSTS);
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    compare::read_results(&bench.out().join("results.json")).expect("it was written")
+}
+
 fn data(bench: &Bench) -> PathBuf {
     bench.directory.path().join("data")
 }
@@ -103,7 +114,7 @@ fn left(bench: &Bench) -> Vec<String> {
     all
 }
 
-/// Who was killed and not asked for its end yet has no memory any more.
+/// Says that a process lives. One that was killed and not waited for yet has no memory any more.
 fn is_there(pid: &str) -> bool {
     let memory = fs::read_to_string(Path::new("/proc").join(pid).join("statm"));
     memory.is_ok_and(|pages| !pages.starts_with("0 "))
@@ -112,13 +123,7 @@ fn is_there(pid: &str) -> bool {
 #[test]
 fn each_node_is_started_metered_and_killed_on_its_own_host_and_nothing_is_left_there() {
     let bench = bench(&["honest", "frail"]);
-    let output = compare(&bench, HOSTS);
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    let results = compare::read_results(&bench.out().join("results.json")).expect("it was written");
+    let results = compared(&bench);
     assert_eq!(results.hosts, ["127.0.0.1", "127.0.0.2", "127.0.0.3"]);
     let cell = |system| cells(&results, system).next().expect("it was asked");
     let (honest, frail): (&Cell, &Cell) = (cell("honest"), cell("frail"));
@@ -172,13 +177,7 @@ fn a_host_that_cannot_be_reached_or_has_another_build_is_named() {
 fn who_starts_all_nodes_on_one_machine_is_not_asked() {
     let bench = bench(&["honest"]);
     change(&bench, "honest", "hosts = true\n", "");
-    let output = compare(&bench, HOSTS);
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    let results = compare::read_results(&bench.out().join("results.json")).expect("it was written");
+    let results = compared(&bench);
     let cell = cells(&results, "honest").next().expect("it stands there");
     let why = cell.not_asked.as_deref().unwrap_or_default();
     assert!(

@@ -316,7 +316,7 @@ fn a_node_that_says_nothing_holds_up_no_other() {
     let (_nodes, https) = three_with(&[("http.advertised", &silent_at)]);
     let append = || https[0].post(&format!("{RECORDS}/1/records"), "text/plain", "one");
     eventually("another node is asked", || append().status == 200);
-    // What it leads is asked for until no more is handed on to it.
+    // Partitions that it leads are asked for until no more is handed on to it.
     let read = format!("GET {RECORDS}/2/records HTTP/1.1\r\nhost: node\r\n\r\n");
     let mut waiting: Vec<TcpStream> = Vec::new();
     eventually("as much as may be is handed on", || {

@@ -80,7 +80,7 @@ impl Cluster {
         }
     }
 
-    /// Whether something that clients do comes to its end.
+    /// Says that something that clients do comes to its end.
     async fn until(&mut self, work: impl Future<Output = ()> + 'static) -> bool {
         let is_done = Rc::new(Cell::new(false));
         let done = is_done.clone();
