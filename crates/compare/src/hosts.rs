@@ -13,8 +13,26 @@ use anyhow::{Context, Error, Result, ensure};
 pub struct Host {
     /// The name that ssh knows.
     pub(super) destination: String,
-    /// The address, in numbers, where its node listens. Names have several, and systems tell of themselves by numbers.
+    /// The address where its node listens: a name as it was written, numbers once it was found.
     pub(super) address: String,
+}
+
+impl Host {
+    /// The same host with its address in numbers: names have several, and systems tell of themselves by numbers.
+    ///
+    /// # Errors
+    /// If this machine knows no IPv4 address of that name.
+    pub(super) fn found(&self) -> Result<Host> {
+        let Host { destination, address } = self;
+        let found = (address.as_str(), 0).to_socket_addrs();
+        let found = found.ok().and_then(|mut all| all.find(SocketAddr::is_ipv4));
+        let found = found
+            .with_context(|| format!("{address} has no IPv4 address here: write {destination}=ADDRESS"))?;
+        Ok(Host {
+            destination: destination.clone(),
+            address: found.ip().to_string(),
+        })
+    }
 }
 
 impl FromStr for Host {
@@ -36,13 +54,9 @@ impl FromStr for Host {
             is_plain(destination, "@.-_") && is_plain(address, ".-"),
             "{text:?} is no host: write [USER@]NAME or [USER@]NAME=ADDRESS"
         );
-        let found = (address, 0).to_socket_addrs();
-        let found = found.ok().and_then(|mut all| all.find(SocketAddr::is_ipv4));
-        let found = found
-            .with_context(|| format!("{address} has no IPv4 address here: write {destination}=ADDRESS"))?;
         Ok(Host {
             destination: destination.to_owned(),
-            address: found.ip().to_string(),
+            address: address.to_owned(),
         })
     }
 }
@@ -86,6 +100,7 @@ mod tests {
             ("me@ash=10.0.0.1", "me@ash", "10.0.0.1"),
         ] {
             let host: Host = text.parse().expect(text);
+            let host = host.found().expect(text);
             assert_eq!(
                 (host.destination.as_str(), host.address.as_str()),
                 (destination, address)
@@ -99,10 +114,12 @@ mod tests {
             "local host",
             "localhost;reboot",
             "ash=10.0.0.1:22",
-            "no-such-host.invalid",
         ] {
             assert!(text.parse::<Host>().is_err(), "{text}");
         }
+        let unknown: Host = "no-such-host.invalid".parse().expect("a host");
+        let error = unknown.found().expect_err("nobody has this name").to_string();
+        assert!(error.contains("no-such-host.invalid=ADDRESS"), "{error}");
     }
 
     #[test]

@@ -138,17 +138,20 @@ pub struct CompareOptions {
 /// # Errors
 /// If it cannot begin, was interrupted, or its reports cannot be written.
 pub fn run(options: &CompareOptions, command: &str, interrupt: &Interrupt) -> Result<Vec<String>> {
+    let hosts: Vec<Host> = options.hosts.iter().map(Host::found).collect::<Result<_>>()?;
+    let options = &CompareOptions {
+        nodes: if hosts.is_empty() {
+            options.nodes
+        } else {
+            hosts.len() as u32
+        },
+        hosts: hosts.clone(),
+        ..options.clone()
+    };
     let silent_max = check(options)?;
     let hosts = Hosts {
-        all: options.hosts.clone(),
+        all: hosts,
         reach: options.ssh.split_whitespace().map(str::to_owned).collect(),
-    };
-    let options = &match hosts.all.len() {
-        0 => options.clone(),
-        nodes => CompareOptions {
-            nodes: nodes as u32,
-            ..options.clone()
-        },
     };
     let peers = Peers::read(&options.peers)?;
     let (systems, broken) = peers.choose(&options.systems, OWN)?;
