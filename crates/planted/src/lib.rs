@@ -149,6 +149,12 @@ bugs! {
     SwornBeforeFlush,
     /// A checkpoint has a replica's vows as they were when its snapshot was taken.
     VowOvertakesSnapshot,
+    /// A replica is sent a compacted log with its gaps.
+    GapsNotFilled,
+    /// A replica is sent the empty batches of another one's gaps.
+    EmptyBatchesSentOn,
+    /// Tombstones of a log that several nodes hold go after their time.
+    TombstonesGoEverywhere,
 
     /// A promise does not tell how long earlier leaders may believe in themselves.
     BelieversForgotten,
@@ -159,6 +165,10 @@ bugs! {
 
     // In `protocol`: replicas.
 
+    /// What compaction took is told without the producers that wrote it.
+    GapsOfNobody,
+    /// What compaction took is told as if one epoch had written all of it.
+    GapsOfOneEpoch,
     /// A replica that has not accepted the epoch takes all that it has for compared with its leader's log.
     UncomparedCommitted,
     /// A promise is not read back at a start.

@@ -214,19 +214,19 @@ impl Epochs {
         above.checked_sub(1).map(|index| self.entries[index].epoch)
     }
 
-    /// Forgets the epochs that lie wholly below `log_start`; the one it falls into begins there from now on.
+    /// Forgets the epochs that lie wholly below `log_start`. The one it falls into goes on to begin where it did: a batch begins there.
     pub fn trim(&mut self, log_start: Offset) {
         let above = self
             .entries
             .partition_point(|opened| opened.first_offset <= log_start);
         if above > 0 {
             self.entries.drain(..above - 1);
-            self.entries[0].first_offset = log_start;
         }
         self.assert_rising();
     }
 
-    /// Has the oldest epoch begin at `first`: the batch that [`Epochs::trim`] let it begin in begins there.
+    /// Has the oldest epoch begin at `first`, if it is said to begin above: releases before had it begin where the log was trimmed, which
+    /// may be inside a batch.
     pub fn begin_at(&mut self, first: Offset) {
         if let Some(oldest) = self.entries.first_mut() {
             oldest.first_offset = oldest.first_offset.min(first);
@@ -342,8 +342,12 @@ mod tests {
     fn trimming_keeps_the_epoch_of_the_start() {
         let mut epochs = three();
         epochs.trim(Offset(110));
-        assert_eq!(epochs.end_of(Epoch(0), Offset(150)), end(0, 110));
+        assert_eq!(epochs.end_of(Epoch(0), Offset(150)), end(0, 100));
         assert_eq!(epochs.at(Offset(110)), Some(Epoch(2)));
+        let run = epochs
+            .run_at(Offset(110), Offset(150))
+            .expect("it lies in the log");
+        assert_eq!(run.first_offset, Offset(100));
         epochs.trim(Offset(500));
         assert_eq!((epochs.len(), epochs.latest()), (1, Some(Epoch(5))));
     }

@@ -55,7 +55,7 @@ pub struct BatchFacts {
     pub epoch: Epoch,
     /// The offset of its first record.
     pub first_offset: Offset,
-    /// The number of its records; at least one.
+    /// The number of its offsets: of its records, as it was written. At least one.
     pub record_count: i32,
     /// The largest timestamp in it, milliseconds since 1970.
     pub max_timestamp_ms: i64,
@@ -70,7 +70,8 @@ impl BatchFacts {
         BatchFacts {
             epoch: header.leader_epoch,
             first_offset: header.base_offset,
-            record_count: header.record_count,
+            // Compaction may have taken records since.
+            record_count: header.last_offset_delta.saturating_add(1),
             max_timestamp_ms: header.max_timestamp_ms,
             producer: Stamp::of(header),
         }

@@ -370,10 +370,17 @@ impl Leader {
         self.state.history
     }
 
-    /// Returns the end of `epoch` (Kafka's OffsetForLeaderEpoch).
+    /// Returns the end of `epoch` (Kafka's OffsetForLeaderEpoch). One that lies below the log's start ended there, as far as clients are told.
     #[must_use]
     pub fn epoch_end_offset(&self, epoch: Epoch) -> EpochEnd {
-        self.state.history.epochs.end_of(epoch, self.state.next_offset)
+        let end = self.state.history.epochs.end_of(epoch, self.state.next_offset);
+        match end == EpochEnd::UNDEFINED {
+            true => end,
+            false => EpochEnd {
+                next_offset: end.next_offset.max(self.state.log_start),
+                ..end
+            },
+        }
     }
 
     /// This leader's epoch.

@@ -316,11 +316,11 @@ impl Metadata {
 
     /// The number of replicas that a partition of a topic with these configs gets if nobody chooses one: so many, or all that there are.
     ///
-    /// Compacted logs have gaps, which cannot be sent to a replica yet.
+    /// Where nodes of earlier releases may be, a compacted topic gets one: its log has gaps, which they do not take.
     #[must_use]
     pub fn default_replicas(&self, config: &[ConfigChange], wanted: i32) -> i32 {
         let nodes = i32::try_from(self.open_nodes().count()).unwrap_or(i32::MAX);
-        match self.is_compacted(config) {
+        match !self.replicates_compacted() && self.is_compacted(config) {
             true => 1,
             false => nodes.clamp(1, wanted.max(1)),
         }

@@ -289,6 +289,29 @@ impl Producers {
             .map(|(id, entry)| (id, entry.epoch, entry.recent.as_slice().last().copied()))
     }
 
+    /// The batches that are remembered and lie between two offsets, in their order. Looks at all producers.
+    #[must_use]
+    pub fn written_between(&self, first: Offset, next_offset: Offset) -> Vec<(Stamp, WrittenBatch)> {
+        let of_entry = |(id, entry): (&ProducerId, &Entry)| {
+            let (id, epoch) = (*id, entry.epoch);
+            let stamped = move |batch: &WrittenBatch| {
+                let stamp = Stamp {
+                    id,
+                    epoch,
+                    first_sequence: batch.first_sequence,
+                };
+                (stamp, *batch)
+            };
+            entry.recent.as_slice().iter().map(stamped).collect::<Vec<_>>()
+        };
+        let all = self.entries.iter().flat_map(of_entry);
+        let mut between: Vec<_> = all
+            .filter(|(_, batch)| first <= batch.first_offset && batch.next_offset() <= next_offset)
+            .collect();
+        between.sort_unstable_by_key(|(_, batch)| batch.first_offset);
+        between
+    }
+
     /// Finds that a batch comes next, or was written already, or must be refused. Changes nothing.
     ///
     /// # Errors

@@ -33,7 +33,7 @@ pub use contract::{
 pub use log::Stored;
 
 use crate::epochs::EpochEnd;
-use crate::history::{RecoverError, Vows};
+use crate::history::{BatchFacts, RecoverError, Vows};
 use crate::leader::{
     Append, AppendError, Appended, Checked, Durability, Leader, NodeId, Numbered, TrimError,
 };
@@ -348,7 +348,8 @@ impl Replica {
         }
     }
 
-    /// Takes the answer to an [`Action::FindFirst`]: the batch at `log_start` begins at `first`. All that waited for it goes on, or asks anew
+    /// Takes the answer to an [`Action::FindFirst`]: the batch at `log_start` begins at `first`, or, where compaction has taken that, some batch
+    /// began there of which nothing is known but that all up to `log_start` was written in one epoch. All that waited for it goes on, or asks anew
     /// if the log begins elsewhere by now.
     pub fn handle_first(&mut self, now: Duration, log_start: Offset, first: Offset) {
         if log_start == self.log.log_start() && self.log.must_find_first() {
@@ -367,6 +368,30 @@ impl Replica {
     #[must_use]
     pub fn writer_before(&self, first: Offset) -> Epoch {
         self.log.writer_before(first)
+    }
+
+    /// Where the first batch of the log begins, as far as that is known.
+    #[must_use]
+    pub fn first(&self) -> Offset {
+        self.log.first()
+    }
+
+    /// The offset from which on all up to the log's start was written in one epoch: there a batch began, on every replica.
+    #[must_use]
+    pub fn epoch_at_start(&self) -> Offset {
+        self.log.epoch_at_start()
+    }
+
+    /// The batches that stood between two offsets of the log and are gone, as far as it can tell: what another replica is to take in their
+    /// place. Each offset is in one of them, and is of the epoch that it was written in; producers are named whose batches are remembered.
+    /// `None` where the log does not have that part any more.
+    #[must_use]
+    pub fn batches_gone(&self, first: Offset, next_offset: Offset) -> Option<Vec<BatchFacts>> {
+        let producers = match (&self.role, self.log.history()) {
+            (Role::Leading(leading), _) => leading.leader().producers(),
+            (_, history) => &history?.producers,
+        };
+        self.log.batches_gone(producers, first, next_offset)
     }
 
     /// Goes on with a node that was sent batches by an [`Action::Ship`], all below `next_offset`.

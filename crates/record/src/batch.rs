@@ -42,7 +42,9 @@ pub use header::{
 pub use patch::{set_base_offset, set_leader_epoch, set_log_append_time, set_max_timestamp};
 pub use recompress::{RecompressError, recompress};
 pub use records::{Record, Records, find_timestamp, records};
-pub use retain::{KeyDigest, KeyedRecord, Retained, emptied, retain, visit_digests, visit_keys};
+pub use retain::{
+    KeyDigest, KeyedRecord, Place, Retained, emptied, placeholder, retain, visit_digests, visit_keys,
+};
 pub use split::{Batches, batches};
 pub use steps::{RecordSteps, Step};
 pub use validate::{Examined, examine, validate};

@@ -175,7 +175,7 @@ fn plan_code(error: &PlanError) -> ErrorCode {
         | PlanError::ReplicasMax { .. }
         | PlanError::UnreachableNodes { .. } => ErrorCode::InvalidReplicationFactor,
         PlanError::CompactedReplicas { .. } => ErrorCode::InvalidConfig,
-        PlanError::CompactedMove
+        PlanError::CompactedMove { .. }
         | PlanError::Unreachable { .. }
         | PlanError::ChosenPartitions { .. }
         | PlanError::ChosenReplicas { .. } => ErrorCode::InvalidReplicaAssignment,

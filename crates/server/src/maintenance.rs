@@ -4,6 +4,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use platform::turns;
+use protocol::metadata::Metadata;
 use protocol::metadata::broker_config::{CLEANER_BACKOFF, CLEANER_BUFFER, CLEANER_RATE};
 use record::PartitionId;
 use shard::{Chore, CompactionMeans, Outlived, Shard, Trimmed};
@@ -95,7 +96,9 @@ pub(crate) async fn compact(core: Rc<Core>) {
     loop {
         rest_before_compaction(&core).await;
         loop {
+            let all_take_gaps = core.with_metadata(Metadata::replicates_compacted);
             for shard in core.shards() {
+                shard.compact_replicas(all_take_gaps);
                 shard.lay_out_for_compaction().await;
             }
             let Some((shard, id)) = neediest(&core).await else {

@@ -8,13 +8,14 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
+use planted::{Bug, planted};
 use platform::counters::Counter;
 use platform::slices::Slices;
 use record::PartitionId;
-use storage::{Compacted, CompactionJob, CompactionNeed, CompactionOrder, Fault};
+use storage::{Compacted, CompactionJob, CompactionNeed, CompactionOrder, CompactionPolicy, Fault};
 
 use super::partition::compaction_policy;
-use super::{LOOKED_AFTER_IN_ONE_TURN, Phase, Role, Shard};
+use super::{LOOKED_AFTER_IN_ONE_TURN, Partition, Phase, Role, Shard};
 
 /// Time for which a partition is left alone after its compaction failed or found no room: damage does not heal, and a full disk
 /// stays full for a while.
@@ -137,15 +138,27 @@ impl Shard {
     fn compaction_need_of(&self, id: PartitionId, now_ms: i64) -> Option<CompactionNeed> {
         let (store, partitions) = (self.store.borrow(), self.partitions.borrow());
         let partition = partitions.get(&id)?;
-        // A pass leaves gaps, which cannot be sent to a replica yet.
-        if matches!(partition.role, Role::Member(_)) {
+        if !self.may_compact(partition) {
             return None;
         }
-        match compaction_policy(&partition.topic) {
-            Some(policy) => store.compaction_need(id, &policy, partition.role.leader().ok()?.tail(), now_ms),
+        match policy_of(partition) {
+            Some(policy) => store.compaction_need(id, &policy, partition.role.tail(), now_ms),
             // It was compacted once: there is nothing more to do than to tidy up.
             None => store.may_have_leftovers(id).then(CompactionNeed::default),
         }
+    }
+
+    /// Says whether a partition's segments may be touched.
+    fn may_compact(&self, partition: &Partition) -> bool {
+        match &partition.role {
+            Role::Lone(_) => true,
+            Role::Member(member) => self.replicas_are_compacted.get() && !member.is_given_up(),
+        }
+    }
+
+    /// Has partitions compacted that other nodes hold, too, or not: a node of an earlier release takes no log with gaps.
+    pub fn compact_replicas(&self, are_compacted: bool) {
+        self.replicas_are_compacted.set(are_compacted);
     }
 
     /// Makes a pass over a partition. It returns when the pass is done, failed, found no room or was given up because the shard
@@ -217,8 +230,8 @@ impl Shard {
         let partitions = self.partitions.borrow();
         let partition = partitions.get(&id)?;
         Some(CompactionOrder {
-            policy: compaction_policy(&partition.topic)?,
-            committed: partition.role.leader().ok()?.tail(),
+            policy: policy_of(partition).filter(|_| self.may_compact(partition))?,
+            committed: partition.role.tail(),
             now_ms: self.clock.wall_ms(),
             limits: self.settings.batch_limits,
             key_map_bytes: means.key_map_bytes,
@@ -311,6 +324,22 @@ impl Shard {
         let until = self.clock.monotonic() + REST_AFTER_FAILURE;
         self.compaction_rests.borrow_mut().insert(id, until);
     }
+}
+
+/// The rule by which a partition is compacted, if it is.
+///
+/// Each replica compacts its own log, up to what it knows to be committed. Its tombstones stay: another replica that was away may hold
+/// an older value of the key, which would come back if that one were sent the rest of a log without the tombstone.
+fn policy_of(partition: &Partition) -> Option<CompactionPolicy> {
+    let policy = compaction_policy(&partition.topic)?;
+    Some(match &partition.role {
+        Role::Lone(_) => policy,
+        Role::Member(_) if planted(Bug::TombstonesGoEverywhere) => policy,
+        Role::Member(_) => CompactionPolicy {
+            delete_retention_ms: i64::MAX,
+            ..policy
+        },
+    })
 }
 
 /// The rest after a step: as long as the step took, and longer if it has moved more bytes than its share.

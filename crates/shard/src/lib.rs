@@ -176,6 +176,8 @@ pub struct Shard {
     returning: Returning,
     repairs: Repairs,
     ranges: Ranges,
+    /// Logs that other nodes hold, too, are compacted.
+    replicas_are_compacted: Cell<bool>,
     /// Partitions whose compaction failed, with the moment until which they are left alone.
     compaction_rests: RefCell<BTreeMap<PartitionId, Duration>>,
     /// Something was read ahead.
@@ -226,6 +228,7 @@ impl Shard {
             returning: Returning::default(),
             repairs: Repairs::default(),
             ranges: Ranges::default(),
+            replicas_are_compacted: Cell::new(false),
             compaction_rests: RefCell::new(BTreeMap::new()),
             read_ahead: Notify::new(),
             file_is_wanted: Notify::new(),

@@ -7,6 +7,7 @@
 //! durable: nothing here may send one earlier.
 
 mod chain;
+mod gaps;
 mod leases;
 mod looks;
 mod pace;

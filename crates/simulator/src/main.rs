@@ -47,6 +47,9 @@ struct Arguments {
     /// Turns a bit in a segment of one node now and then; of a cluster of three nodes or more.
     #[arg(long)]
     bits: bool,
+    /// Compacts every other topic that has several replicas; of a cluster of three nodes or more.
+    #[arg(long)]
+    tables: bool,
     /// Runs each seed twice and compares their traces.
     #[arg(long)]
     twice: bool,
@@ -55,10 +58,10 @@ struct Arguments {
 impl Arguments {
     /// Two other nodes have to be there: a partition goes on without the one whose disk lost something.
     fn check(&self) -> Result<(), clap::Error> {
-        match (self.copies || self.bits) && self.nodes < 3 {
+        match (self.copies || self.bits || self.tables) && self.nodes < 3 {
             true => Err(Arguments::command().error(
                 ErrorKind::ArgumentConflict,
-                "--copies and --bits need a cluster: give --nodes 3 or more",
+                "--copies, --bits and --tables need a cluster: give --nodes 3 or more",
             )),
             false => Ok(()),
         }
@@ -71,6 +74,7 @@ impl Arguments {
             room: self.room,
             copies: self.copies,
             bits: self.bits,
+            tables: self.tables,
             shows,
         }
     }
@@ -105,9 +109,15 @@ fn verdict(report: &Report, arguments: &Arguments) -> ExitCode {
             let again = match arguments.nodes {
                 1 => format!("make sim SEED={seed}"),
                 nodes => {
-                    let copies = if arguments.copies { " COPIES=1" } else { "" };
+                    let chosen = [
+                        (arguments.copies, " COPIES=1"),
+                        (arguments.bits, " BITS=1"),
+                        (arguments.tables, " TABLES=1"),
+                    ];
+                    let chosen = chosen.iter().filter(|(is_chosen, _)| *is_chosen);
+                    let chosen: String = chosen.map(|(_, word)| *word).collect();
                     let faults = arguments.faults;
-                    format!("make sim NODES={nodes} FAULTS={faults}{copies} SEED={seed}")
+                    format!("make sim NODES={nodes} FAULTS={faults}{chosen} SEED={seed}")
                 }
             };
             eprintln!("seed {seed} failed: {violation}\n  run it again: {again}");

@@ -43,6 +43,8 @@ const ASKERS: u64 = 6;
 const ASKED_FOR: usize = 8;
 const PARTITIONS: i32 = 5;
 const REST: Duration = Duration::from_millis(50);
+/// Passes over compacted topics, where there are any.
+const COMPACTED_EVERY: Duration = Duration::from_millis(300);
 /// Clients write for so long while a node is away.
 const WRITTEN: Duration = Duration::from_secs(2);
 /// All acknowledgements are heard of after so long: clients wait for them no longer.
@@ -83,6 +85,8 @@ struct Shared {
     rests: Rc<Cell<bool>>,
     /// No topic has one replica: a disk is going to lose something.
     is_copied: bool,
+    /// Some topics are compacted.
+    has_tables: bool,
     unfinished: Rc<Cell<u64>>,
     violation: Rc<RefCell<Option<String>>>,
     /// Offsets that groups have committed.
@@ -157,6 +161,9 @@ pub(crate) async fn simulate(seed: u64, options: Options) -> Report {
         );
         machine.configure(|config| {
             config.peer.listen = Some(format!("any:{PEER_PORT}"));
+            if options.tables {
+                config.compaction.check_interval = COMPACTED_EVERY;
+            }
             if node > 0 {
                 config.cluster.join = vec![founder.clone()];
             }
@@ -177,6 +184,7 @@ pub(crate) async fn simulate(seed: u64, options: Options) -> Report {
         ends: Rc::default(),
         rests: Rc::default(),
         is_copied: options.nodes >= 3 && (options.copies || options.bits),
+        has_tables: options.nodes >= 3 && options.tables,
         unfinished: Rc::new(Cell::new(MAKERS + 1)),
         violation: Rc::default(),
         awaited: Rc::default(),

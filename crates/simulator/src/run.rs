@@ -37,6 +37,8 @@ pub struct Options {
     pub copies: bool,
     /// Bits of segments turn; of a cluster.
     pub bits: bool,
+    /// Every other topic with several replicas is compacted; of a cluster.
+    pub tables: bool,
 }
 
 impl Default for Options {
@@ -48,6 +50,7 @@ impl Default for Options {
             shows: false,
             copies: false,
             bits: false,
+            tables: false,
         }
     }
 }

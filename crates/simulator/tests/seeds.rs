@@ -10,6 +10,7 @@ const SHORT: Options = Options {
     shows: false,
     copies: false,
     bits: false,
+    tables: false,
 };
 
 #[test]
@@ -63,6 +64,7 @@ const CLUSTER: Options = Options {
     shows: false,
     copies: false,
     bits: false,
+    tables: false,
 };
 
 /// The metadata that three nodes come to agree on, under kills, power cuts, stops and cut connections.
@@ -132,6 +134,18 @@ fn two_disks_of_three_are_lost_and_an_operator_opens_what_is_left() {
         lost += report.faults.get("two of three disks lost").copied().unwrap_or(0);
     }
     assert!(lost >= 3, "{lost} lost two");
+}
+
+/// What was acknowledged stays where it was told, whatever compaction took beside it, on every replica.
+#[test]
+fn compacted_logs_are_replicated_with_their_gaps() {
+    let tables = Options {
+        tables: true,
+        ..CLUSTER
+    };
+    for seed in 0..6 {
+        assert_eq!(run(seed, tables).violation, None, "seed {seed}");
+    }
 }
 
 /// Records that others have, too, are shown as they were written.

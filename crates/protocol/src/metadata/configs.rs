@@ -192,7 +192,7 @@ impl Metadata {
         self.counted(command, plans)
     }
 
-    /// A log that several nodes hold is not compacted yet.
+    /// A log that several nodes hold is compacted once the feature level lets it be.
     fn check_compaction(&self, id: TopicId, changes: &[ConfigChange]) -> Result<(), PlanError> {
         let Some(topic) = self.topics.get(&id) else {
             return Ok(());
@@ -200,6 +200,7 @@ impl Metadata {
         let shared = topic.partitions.iter().filter(|partition| partition.is_shared);
         let replicas = shared.map(|partition| partition.wanted().len()).max();
         if replicas.is_none()
+            || self.replicates_compacted()
             || is_internal(&topic.name)
             || !changes.iter().any(|change| &*change.name == "cleanup.policy")
         {
@@ -214,6 +215,7 @@ impl Metadata {
         {
             true => Err(PlanError::CompactedReplicas {
                 got: i32::try_from(replicas.unwrap_or(1)).unwrap_or(i32::MAX),
+                level: self.level(),
             }),
             false => Ok(()),
         }

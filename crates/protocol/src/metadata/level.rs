@@ -24,15 +24,18 @@ impl fmt::Display for FeatureLevel {
 impl FeatureLevel {
     /// The level of every cluster that tells none.
     pub const FIRST: FeatureLevel = FeatureLevel(1);
+    /// Several nodes may hold a compacted log, and each compacts its own.
+    const COMPACTED_REPLICAS: FeatureLevel = FeatureLevel(3);
     /// The newest that this program knows. Levels themselves can be told since 2.
-    pub const NEWEST: FeatureLevel = FeatureLevel(2);
+    pub const NEWEST: FeatureLevel = FeatureLevel(3);
 
     /// The least level that a program knows which speaks messages between nodes up to this version.
     #[must_use]
     pub fn of_wire_version(highest: u16) -> FeatureLevel {
         match highest {
             ..3 => FeatureLevel(1),
-            _ => FeatureLevel(2),
+            3..5 => FeatureLevel(2),
+            _ => FeatureLevel(3),
         }
     }
 }
@@ -67,6 +70,12 @@ impl Metadata {
     #[must_use]
     pub fn level(&self) -> FeatureLevel {
         self.level
+    }
+
+    /// Says whether several nodes may hold a compacted log: nodes of earlier releases take none with gaps.
+    #[must_use]
+    pub fn replicates_compacted(&self) -> bool {
+        self.level >= FeatureLevel::COMPACTED_REPLICAS
     }
 
     pub(super) fn check_level(&self, command: &Command) -> Result<(), ApplyError> {
@@ -166,15 +175,16 @@ mod tests {
             .into())
         };
         assert_eq!(plan(&image, [Some(2), Some(1)]), reached(1));
+        assert_eq!(plan(&image, [Some(2), Some(3)]), Ok(raise(2)));
         assert_eq!(
-            plan(&image, [Some(2), Some(9)]),
-            Ok(raise(2)),
+            plan(&image, [Some(3), Some(9)]),
+            Ok(raise(3)),
             "no further than this program"
         );
-        image.apply(&raise(2)).expect("it is higher");
-        assert_eq!(plan(&image, [Some(2), Some(2)]), reached(2));
-        assert!(image.apply(&raise(1)).is_err(), "it never falls");
-        assert_eq!(image.level(), FeatureLevel(2));
+        image.apply(&raise(3)).expect("it is higher");
+        assert_eq!(plan(&image, [Some(3), Some(3)]), reached(3));
+        assert!(image.apply(&raise(2)).is_err(), "it never falls");
+        assert_eq!(image.level(), FeatureLevel(3));
     }
 
     #[test]
@@ -205,7 +215,7 @@ mod tests {
         };
         let bytes = raise(FeatureLevel::NEWEST.0 + 1).encode();
         assert_eq!(Command::decode(&bytes), Err(unknown.clone()));
-        assert!(unknown.to_string().contains("feature level 3"), "{unknown}");
+        assert!(unknown.to_string().contains("feature level 4"), "{unknown}");
         assert!(Command::decode(&raise(0).encode()).is_err());
     }
 

@@ -66,6 +66,7 @@ impl Metadata {
         let has_drained = self.nodes.keys().any(is_drained);
         let open: Vec<NodeId> = self.open_nodes().filter(|node| is_here(*node)).collect();
         let (mut candidates, mut under_way) = (Vec::new(), 0);
+        let any_may_move = self.replicates_compacted();
         for topic in self.topics.values() {
             let is_internal = is_internal(&topic.name);
             let enough = match is_internal {
@@ -73,7 +74,8 @@ impl Metadata {
                 false => 1,
             };
             // The rest of them stays as it is.
-            let may_move = is_internal || (has_drained && topic.settings.compaction.is_none());
+            let may_move =
+                is_internal || (has_drained && (any_may_move || topic.settings.compaction.is_none()));
             for (index, found) in (0..).zip(&topic.partitions) {
                 let wanted = found.wanted();
                 let is_due = wanted.len() < enough || wanted.iter().any(is_drained);

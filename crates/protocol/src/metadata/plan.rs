@@ -8,7 +8,9 @@ use record::{Epoch, PartitionId, TopicId};
 use thiserror::Error;
 
 use super::topic_config::ConfigChange;
-use super::{ApplyError, COMMAND_BYTES_MAX, Command, Home, Metadata, Plans, ReplicaSet, is_internal};
+use super::{
+    ApplyError, COMMAND_BYTES_MAX, Command, FeatureLevel, Home, Metadata, Plans, ReplicaSet, is_internal,
+};
 use crate::leader::NodeId;
 use crate::producers::ProducerId;
 
@@ -156,14 +158,23 @@ pub enum PlanError {
     #[error("No partition reassignment is in progress.")]
     NoReassignment,
     /// Several replicas of a compacted topic (Kafka: INVALID_CONFIG).
-    #[error("topics with cleanup.policy=compact have 1 replica in this release, not {got}")]
+    #[error(
+        "topics with cleanup.policy=compact have 1 replica at feature level {level}, not {got}: raise it (ropewalk cluster upgrade)"
+    )]
     CompactedReplicas {
         /// The count wished for.
         got: i32,
+        /// The cluster's level.
+        level: FeatureLevel,
     },
     /// Other replicas of a compacted topic (Kafka: INVALID_REPLICA_ASSIGNMENT).
-    #[error("topics with cleanup.policy=compact keep the one replica that they have in this release")]
-    CompactedMove,
+    #[error(
+        "topics with cleanup.policy=compact keep the one replica that they have at feature level {level}: raise it (ropewalk cluster upgrade)"
+    )]
+    CompactedMove {
+        /// The cluster's level.
+        level: FeatureLevel,
+    },
     /// Another node leads by now (Kafka: NOT_LEADER_OR_FOLLOWER).
     #[error("{partition} is led by node {leader} by now")]
     LeaderChanged {
@@ -240,8 +251,12 @@ impl Metadata {
             return Err(PlanError::ReplicasMax { got, max });
         }
         // The node itself keeps its own topics short, by what they hold.
-        if got > 1 && self.is_compacted(&wanted.config) && !is_internal(&wanted.name) {
-            return Err(PlanError::CompactedReplicas { got });
+        let is_free = self.replicates_compacted() || is_internal(&wanted.name);
+        if got > 1 && !is_free && self.is_compacted(&wanted.config) {
+            return Err(PlanError::CompactedReplicas {
+                got,
+                level: self.level(),
+            });
         }
         let (id, name) = (wanted.id, Arc::clone(&wanted.name));
         let config = wanted.config.iter().cloned().map(ConfigChange::canonical);

@@ -424,10 +424,11 @@ impl Metadata {
         if let Some(node) = replicas.iter().filter(is_new).find(is_closed) {
             return Err(PlanError::Unreachable { node: *node });
         }
-        // A compacted log has gaps, and cannot be sent.
+        // A compacted log has gaps, which not every release takes.
         let topic = self.check_topic(partition.topic)?;
-        if topic.settings.compaction.is_some() && !is_internal(&topic.name) {
-            return Err(PlanError::CompactedMove);
+        let is_free = self.replicates_compacted() || is_internal(&topic.name);
+        if topic.settings.compaction.is_some() && !is_free {
+            return Err(PlanError::CompactedMove { level: self.level() });
         }
         self.checked(Command::SetReplicas {
             partition,

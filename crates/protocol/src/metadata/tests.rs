@@ -90,7 +90,7 @@ fn replicas_are_on_nodes_that_others_reach() {
 }
 
 #[test]
-fn compacted_topics_have_one_replica() {
+fn compacted_topics_have_one_replica_until_all_nodes_take_logs_with_gaps() {
     let mut image = cluster_of(3);
     for node in 0..3 {
         let started = started_at_home(node, &home(u8::try_from(node).expect("small"), 1, true));
@@ -103,15 +103,37 @@ fn compacted_topics_have_one_replica() {
         config,
         ..new_topic(1, "a", 1, 3)
     };
+    let several = PlanError::CompactedReplicas {
+        got: 3,
+        level: FeatureLevel(1),
+    };
     let refused = image.plan_topic(&topic(compacted.clone()), &mut Plans::default());
-    assert_eq!(refused, Err(PlanError::CompactedReplicas { got: 3 }));
+    assert_eq!(refused, Err(several.clone()));
     let made = image
         .plan_topic(&topic(Vec::new()), &mut Plans::default())
         .expect("three are reached");
     image.apply(&made).expect("planned");
     let wish = ConfigWish::Replace(vec![("cleanup.policy".into(), "compact".into())]);
-    let refused = image.plan_configs(ConfigTarget::Topic(topic_id(1)), &wish, &mut Plans::default());
-    assert_eq!(refused, Err(PlanError::CompactedReplicas { got: 3 }));
+    let target = ConfigTarget::Topic(topic_id(1));
+    let refused = image.plan_configs(target, &wish, &mut Plans::default());
+    assert_eq!(refused, Err(several));
+    let level = FeatureLevel(3);
+    image
+        .apply(&Command::SetFeatureLevel { level })
+        .expect("it is higher");
+    assert_eq!(image.default_replicas(&compacted, 3), 3);
+    let planned = image.plan_configs(target, &wish, &mut Plans::default());
+    image
+        .apply(&planned.expect("all nodes take it"))
+        .expect("planned");
+    let other = NewTopic {
+        config: compacted,
+        ..new_topic(2, "b", 1, 3)
+    };
+    let planned = image.plan_topic(&other, &mut Plans::default());
+    image
+        .apply(&planned.expect("all nodes take it"))
+        .expect("planned");
 }
 
 fn sets(ids: &[&[i32]]) -> Vec<ReplicaSet> {
@@ -220,7 +242,8 @@ fn chosen_replicas_that_cannot_be_are_refused() {
         ..chosen(1, "a", 2, &[&[0, 1]])
     };
     let refused = image.plan_topic(&compacted, plans);
-    assert_eq!(refused, Err(PlanError::CompactedReplicas { got: 2 }));
+    let level = FeatureLevel(1);
+    assert_eq!(refused, Err(PlanError::CompactedReplicas { got: 2, level }));
     let undrain = image.plan_drain(NodeId(2), None).expect("known");
     image.apply(&undrain).expect("planned");
     let many = image.plan_topic(&chosen(1, "a", 3, &[&[0, 1, 2]]), plans);

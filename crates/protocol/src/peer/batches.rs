@@ -1,8 +1,8 @@
 //! The batches of an append: from their bytes to the facts that a replica is told.
 //!
 //! A follower takes the bytes as its leader wrote them, and stores them unchanged: here is the one look at them. It must not let in a
-//! batch that this node could not read back, nor one that leaves offsets out: a replica counts the end of its log by the number of
-//! records.
+//! batch that this node could not read back, nor offsets between two batches that belong to none. A batch may have fewer records than
+//! offsets, or none: compaction has taken the others.
 
 use bytes::Bytes;
 use record::{BatchError, BatchHeader, Epoch, Offset};
@@ -37,7 +37,7 @@ pub enum BatchesError {
         /// The epoch that wrote it.
         epoch: Epoch,
     },
-    /// A batch that does not begin where the one before it ends. Compaction leaves such gaps; a log with gaps is sent as segments.
+    /// A batch that does not begin where the one before it ends. Whoever sends a log with gaps fills them with empty batches.
     #[error(
         "a batch at offset {first_offset} follows one that ends at {expected}: batches with gaps between them cannot be appended"
     )]
@@ -101,7 +101,8 @@ fn check_sound(header: &BatchHeader, batch: &[u8]) -> Result<(), BatchError> {
         attributes,
         ..
     } = *header;
-    if record_count < 1 || record_count - 1 != last_offset_delta {
+    let is_possible = (0..i32::MAX).contains(&last_offset_delta);
+    if !is_possible || !(0..=last_offset_delta + 1).contains(&record_count) {
         return Err(BatchError::RecordCount {
             record_count,
             last_offset_delta,

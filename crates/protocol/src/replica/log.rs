@@ -15,7 +15,10 @@ use super::contract::{Action, Base, Landmark, NO_EPOCH, Persist, Refusal, Standi
 use crate::epochs::{EpochEnd, Epochs, Run};
 use crate::history::{BatchFacts, History, RecoverError, Vows};
 use crate::leader::Found;
-use crate::producers::ProducerLimits;
+use crate::producers::{ProducerLimits, Producers};
+
+/// No record has a time.
+const NO_TIMESTAMP: i64 = -1;
 
 /// A replica as storage found it, read back from its entries or from a checkpoint and the entries behind it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -225,6 +228,12 @@ impl Log {
         self.first.is_none() && self.log_start < self.next_offset
     }
 
+    /// The first offset of the epoch that wrote at `log_start`.
+    pub(super) fn epoch_at_start(&self) -> Offset {
+        let run = self.writers.run_at(self.log_start, self.next_offset);
+        run.map_or(self.log_start, |run| run.first_offset.min(self.log_start))
+    }
+
     /// Takes note of where the batch at `log_start` begins.
     pub(super) fn note_first(&mut self, first: Offset) {
         let first = match planted(Bug::BeginsInsideBatch) {
@@ -302,18 +311,82 @@ impl Log {
             let (covered, history) = history();
             return Landmark::Base(Base {
                 first,
-                run: self.writers.run_at(first, self.next_offset),
+                run: self.run_at(first),
                 covered,
                 history,
             });
         }
-        let run = self.writers.run_at(at, self.next_offset);
+        let run = self.run_at(at);
         run.map_or(Landmark::End(self.next_offset), Landmark::Run)
+    }
+
+    /// The run that an offset lies in, as far as the log has it.
+    fn run_at(&self, at: Offset) -> Option<Run> {
+        let run = self.writers.run_at(at, self.next_offset)?;
+        Some(self.within(run))
+    }
+
+    /// A run without what was given up of it: with that, nothing can be compared.
+    fn within(&self, run: Run) -> Run {
+        Run {
+            first_offset: run.first_offset.max(self.first()),
+            ..run
+        }
     }
 
     /// The last offset of the log, where two logs that are nearly alike have a landmark in common.
     pub(super) fn last_offset(&self) -> Offset {
         Offset(self.next_offset.0 - 1).max(self.log_start)
+    }
+
+    /// The batches that stood between two offsets of this log, as far as it can tell: each offset is in one of them, and is of the epoch
+    /// that it was written in. `None` where the log does not have that part any more.
+    pub(super) fn batches_gone(
+        &self,
+        producers: &Producers,
+        first: Offset,
+        next_offset: Offset,
+    ) -> Option<Vec<BatchFacts>> {
+        let mut gone = Vec::new();
+        let mut at = first;
+        let remembered = match planted(Bug::GapsOfNobody) {
+            true => Vec::new(),
+            false => producers.written_between(first, next_offset),
+        };
+        for (stamp, written) in remembered {
+            self.fill(&mut gone, at, written.first_offset)?;
+            gone.push(BatchFacts {
+                epoch: self.writers.at(written.first_offset)?,
+                first_offset: written.first_offset,
+                record_count: written.record_count,
+                max_timestamp_ms: NO_TIMESTAMP,
+                producer: Some(stamp),
+            });
+            at = written.next_offset();
+        }
+        self.fill(&mut gone, at, next_offset)?;
+        Some(gone)
+    }
+
+    /// Adds batches of nobody in particular: one for each epoch.
+    fn fill(&self, gone: &mut Vec<BatchFacts>, mut at: Offset, next_offset: Offset) -> Option<()> {
+        while at < next_offset {
+            let run = self.writers.run_at(at, self.next_offset)?;
+            let end = match planted(Bug::GapsOfOneEpoch) {
+                true => next_offset,
+                false => run.next_offset.min(next_offset),
+            };
+            let record_count = i32::try_from(end.0 - at.0).unwrap_or(i32::MAX);
+            gone.push(BatchFacts {
+                epoch: run.writer,
+                first_offset: at,
+                record_count,
+                max_timestamp_ms: NO_TIMESTAMP,
+                producer: None,
+            });
+            at = at.advance(i64::from(record_count));
+        }
+        Some(())
     }
 
     /// Raises the promise. A batch or an accept of that epoch says the same, so nothing else is persisted for these.
@@ -396,7 +469,7 @@ impl Log {
 
     /// The own run of the same epoch, if it has a record in common: both are equal up to where the first of them ends.
     fn shared(&self, run: &Run) -> Option<Run> {
-        let mine = self.writers.run_of(run.writer, self.next_offset)?;
+        let mine = self.within(self.writers.run_of(run.writer, self.next_offset)?);
         let overlap = mine.first_offset < run.next_offset && run.first_offset < mine.next_offset;
         overlap.then_some(mine)
     }

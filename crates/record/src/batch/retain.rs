@@ -10,14 +10,15 @@ use std::ops::ControlFlow;
 use super::compress::{Compressor, Limits};
 use super::error::{BatchError, RecordFault};
 use super::header::{
-    ATTRIBUTES_AT, BATCH_OVERHEAD_BYTES, BatchHeader, Compression, LENGTH_AT, LOG_OVERHEAD_BYTES,
-    MAX_TIMESTAMP_AT, RECORD_COUNT_AT, TimestampType,
+    ATTRIBUTES_AT, BASE_SEQUENCE_AT, BASE_TIMESTAMP_AT, BATCH_OVERHEAD_BYTES, BatchHeader, Compression,
+    LAST_OFFSET_DELTA_AT, LEADER_EPOCH_AT, LENGTH_AT, LOG_OVERHEAD_BYTES, MAGIC, MAGIC_AT, MAX_TIMESTAMP_AT,
+    PRODUCER_EPOCH_AT, PRODUCER_ID_AT, RECORD_COUNT_AT, TimestampType,
 };
 use super::patch::{put, seal_checksum};
 use super::source::Source;
 use super::walk::{Walk, take_head, take_length, walk_batch_by};
-use crate::Offset;
 use crate::varint::put_varint;
+use crate::{Epoch, Offset};
 
 /// No record has a time.
 const NO_TIMESTAMP: i64 = -1;
@@ -122,6 +123,45 @@ pub fn emptied(batch: &[u8]) -> Result<Vec<u8>, BatchError> {
     put(&mut empty, ATTRIBUTES_AT, &attributes.0.to_be_bytes());
     complete(&mut empty, 0, NO_TIMESTAMP);
     Ok(empty)
+}
+
+/// The place of a batch in a log, and who wrote it: all that is known of one that is gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// Its first offset.
+    pub first_offset: Offset,
+    /// The number of its offsets; at least one.
+    pub offset_count: i32,
+    /// The leader's epoch that wrote it.
+    pub epoch: Epoch,
+    /// Its producer with that one's epoch, and the sequence of its first record; `None` if the producer is not idempotent, or is
+    /// not known any more.
+    pub producer: Option<(i64, i16, i32)>,
+}
+
+/// A batch without records, as [`emptied`] leaves one.
+///
+/// # Panics
+/// It has no offsets.
+#[must_use]
+pub fn placeholder(place: &Place) -> Vec<u8> {
+    assert!(place.offset_count > 0, "a batch has offsets");
+    let (producer_id, producer_epoch, first_sequence) = place.producer.unwrap_or((-1, -1, -1));
+    let mut empty = vec![0; BATCH_OVERHEAD_BYTES];
+    put(&mut empty, 0, &place.first_offset.0.to_be_bytes());
+    put(&mut empty, LEADER_EPOCH_AT, &place.epoch.0.to_be_bytes());
+    empty[MAGIC_AT] = MAGIC as u8;
+    put(
+        &mut empty,
+        LAST_OFFSET_DELTA_AT,
+        &(place.offset_count - 1).to_be_bytes(),
+    );
+    put(&mut empty, BASE_TIMESTAMP_AT, &NO_TIMESTAMP.to_be_bytes());
+    put(&mut empty, PRODUCER_ID_AT, &producer_id.to_be_bytes());
+    put(&mut empty, PRODUCER_EPOCH_AT, &producer_epoch.to_be_bytes());
+    put(&mut empty, BASE_SEQUENCE_AT, &first_sequence.to_be_bytes());
+    complete(&mut empty, 0, NO_TIMESTAMP);
+    empty
 }
 
 /// A walk that looks at keys.

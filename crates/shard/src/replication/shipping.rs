@@ -15,6 +15,7 @@ use storage::RETRY_AFTER;
 use tokio::task::yield_now;
 use tokio::time::sleep;
 
+use super::gaps::{Piece, without_gaps};
 use super::words::{Letter, Message, Word};
 use crate::member::{AtHand, Shipment};
 use crate::role::Role;
@@ -119,9 +120,26 @@ impl Shard {
                 return;
             }
         };
-        let first = first.map_or(log_start, |(header, _)| header.base_offset);
+        let first = match first {
+            Some((header, _)) if header.base_offset > log_start => self.start_of_gap(id, log_start),
+            found => found.map_or(log_start, |(header, _)| header.base_offset),
+        };
         // It may be gone.
         let _ = self.hear(id, Word::First { log_start, first });
+    }
+
+    /// An offset at or below one that compaction has taken, where a batch began in every copy of the log, and from which on all was written in one epoch. Which
+    /// batches stood there nobody knows any more.
+    fn start_of_gap(&self, id: PartitionId, log_start: Offset) -> Offset {
+        let of_segment = self.store.borrow().segment_start(id, log_start);
+        let partitions = self.partitions.borrow();
+        match partitions.get(&id).map(|partition| &partition.role) {
+            Some(Role::Member(member)) => {
+                let of_epoch = member.replica.epoch_at_start();
+                of_segment.map_or(of_epoch, |of_segment| of_segment.max(of_epoch))
+            }
+            _ => log_start,
+        }
     }
 
     async fn ship(self: &Rc<Self>, id: PartitionId, shipment: &Shipment) -> Result<(), ReadRefusal> {
@@ -140,10 +158,13 @@ impl Shard {
             Err(ReadRefusal::OutOfRange { .. }) => Vec::new(),
             found => found?,
         };
-        let batches = bytes
-            .iter()
-            .flat_map(|bytes| record::batches(bytes).map_while(Result::ok));
-        let batches: Vec<_> = batches.map(|(header, _)| BatchFacts::of(&header)).collect();
+        let Some(Piece {
+            facts: batches,
+            bytes,
+        }) = self.piece_of(id, first, bytes)
+        else {
+            return Ok(());
+        };
         let length = bytes.iter().map(Bytes::len).sum::<usize>();
         turns::spend(length + batches.len() * BATCH_WORK_BYTES);
         self.counters.shipped_bytes.add(length as u64);
@@ -164,6 +185,14 @@ impl Shard {
             self.keep_pace(shipment.to, length).await;
         }
         Ok(())
+    }
+
+    /// What is sent of the batches that were found; `None` if the replica is gone.
+    fn piece_of(&self, id: PartitionId, first: Offset, found: Vec<Bytes>) -> Option<Piece> {
+        match &self.partitions.borrow().get(&id)?.role {
+            Role::Member(member) => Some(without_gaps(&member.replica, first, found)),
+            Role::Lone(_) => None,
+        }
     }
 
     /// The writer before an offset of a replica's log; `None` if it is gone.

@@ -3,10 +3,9 @@
 
 use std::io;
 
-use record::{BatchBuilder, Compression};
 use tokio::time::sleep;
 
-use super::requests::{At, append, create, read, topics};
+use super::requests::{At, append, batch_of, create, read, topics};
 use super::{Fate, PARTITIONS, REST, Shared};
 
 /// Waits until each partition of the topics that are there, with three replicas, takes a record at its leader.
@@ -76,11 +75,8 @@ async fn try_to_write(shared: &Shared, name: &str, index: i32, away: Option<usiz
     if Some(*leader) == away && shared.lone.borrow().contains(name) {
         return Ok(true);
     }
-    let mut builder = BatchBuilder::new(Compression::None);
-    builder.append(0, None, Some(b"without one"), &[]);
-    Ok(append(shared, *leader, name, index, builder.build())
-        .await?
-        .is_some())
+    let batch = batch_of(name, &["without one"]);
+    Ok(append(shared, *leader, name, index, batch).await?.is_some())
 }
 
 /// Waits until all nodes know the same topics, and holds them against what clients were told.

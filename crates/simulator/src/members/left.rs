@@ -8,10 +8,9 @@ use std::rc::Rc;
 
 use kafka_wire::elect_leaders::TopicPartitions;
 use kafka_wire::{ElectLeadersRequest, ErrorCode, Text};
-use record::{BatchBuilder, Compression};
 use tokio::time::{Instant, sleep};
 
-use super::requests::{At, append, place_of, read, topics};
+use super::requests::{At, append, batch_of, place_of, read, topics};
 use super::{Cluster, HEARD, PEACE, REST, Shared, checks, moves};
 use crate::client::Client;
 
@@ -176,14 +175,12 @@ async fn write(shared: &Shared, asked: usize, partition: &Closed, value: &str) -
     let Some(leader) = leaders.get(partition.index as usize) else {
         return Ok(None);
     };
-    let mut builder = BatchBuilder::new(Compression::None);
-    builder.append(0, None, Some(value.as_bytes()), &[]);
     append(
         shared,
         *leader,
         &partition.topic,
         partition.index,
-        builder.build(),
+        batch_of(&partition.topic, &[value]),
     )
     .await
 }
@@ -191,14 +188,12 @@ async fn write(shared: &Shared, asked: usize, partition: &Closed, value: &str) -
 /// One replica of three acknowledges nothing, whatever it is asked.
 async fn stay_closed(shared: &Shared, all: &[Closed]) {
     for partition in all {
-        let mut builder = BatchBuilder::new(Compression::None);
-        builder.append(0, None, Some(b"too few"), &[]);
         let written = append(
             shared,
             partition.left,
             &partition.topic,
             partition.index,
-            builder.build(),
+            batch_of(&partition.topic, &["too few"]),
         )
         .await;
         if let Ok(Some(offset)) = written {

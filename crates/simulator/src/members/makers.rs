@@ -3,11 +3,12 @@
 use std::collections::BTreeSet;
 use std::io;
 
+use bytes::Bytes;
 use platform::random::SeededRandom;
 use record::{BatchBuilder, Compression};
 use tokio::time::sleep;
 
-use super::requests::{At, append, create, delete, read, topics, trim};
+use super::requests::{At, TABLE, append, batch_of, create, delete, is_table, read, topics, trim};
 use super::{PARTITIONS, REST, Shared, commits, moves};
 
 /// Makes topics, writes to them and deletes some, until the world ends.
@@ -55,13 +56,14 @@ pub(super) async fn make(shared: Shared, maker: u64, mut random: SeededRandom) {
             }
             _ => {
                 number += 1;
-                let name = format!("topic-{maker}-{number}");
                 let several = match shared.nodes.len() {
                     5.. if random.below(4) == 0 => 5,
                     nodes => nodes.min(3) as i16,
                 };
                 let is_lone = random.below(3) == 0 && !shared.is_copied;
                 let replicas = if is_lone { 1 } else { several };
+                let is_table = shared.has_tables && !is_lone && number.is_multiple_of(2);
+                let name = format!("{}-{maker}-{number}", if is_table { TABLE } else { "topic" });
                 let insync_min = if replicas == 3 && random.below(4) == 0 {
                     3
                 } else {
@@ -105,11 +107,13 @@ async fn write_all(
     for (index, leader) in (0..).zip(leaders) {
         let value = |record: i64| format!("{number}.{record} of {name}-{index}");
         let count = 1 + random.below(3) as i64;
-        let mut builder = BatchBuilder::new(Compression::None);
-        for record in 0..count {
-            builder.append(0, None, Some(value(record).as_bytes()), &[]);
+        let values: Vec<String> = (0..count).map(value).collect();
+        let values: Vec<&str> = values.iter().map(String::as_str).collect();
+        if is_table(name) {
+            // Whole batches of these are compacted away.
+            append(shared, leader, name, index, superseded()).await?;
         }
-        if let Some(first) = append(shared, leader, name, index, builder.build()).await? {
+        if let Some(first) = append(shared, leader, name, index, batch_of(name, &values)).await? {
             shared.note_written(name, index, first + count);
             for record in 0..count {
                 let place = (name.to_owned(), index, first + record);
@@ -118,6 +122,13 @@ async fn write_all(
         }
     }
     Ok(())
+}
+
+/// A batch that the next one of its kind supersedes.
+fn superseded() -> Bytes {
+    let mut builder = BatchBuilder::new(Compression::None);
+    builder.append(0, Some(b"one key"), Some(&[b'.'; 400]), &[]);
+    builder.build()
 }
 
 /// Has each partition begin at one of the records that were acknowledged, which may be inside a batch.

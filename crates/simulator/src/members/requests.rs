@@ -12,7 +12,7 @@ use kafka_wire::{
     CreateTopicsRequest, DeleteRecordsRequest, DeleteTopicsRequest, ErrorCode, FetchRequest, MetadataRequest,
     ProduceRequest, Text,
 };
-use record::Limits;
+use record::{BatchBuilder, Compression, Limits};
 
 use super::{Fate, PARTITIONS, Shared};
 use crate::client::Client;
@@ -111,6 +111,30 @@ pub(super) async fn read(
     Ok(None)
 }
 
+/// The configs of compacted topics: of a few records there are segments to compact, soon.
+const COMPACTED: [(&str, &str); 3] = [
+    ("cleanup.policy", "compact,delete"),
+    ("max.compaction.lag.ms", "400"),
+    ("min.cleanable.dirty.ratio", "0"),
+];
+/// Names of compacted topics begin with this.
+pub(super) const TABLE: &str = "table";
+
+/// Says whether a topic is compacted, by its name.
+pub(super) fn is_table(name: &str) -> bool {
+    name.starts_with(TABLE)
+}
+
+/// A batch of records. In a compacted topic each is the only one of its key, and stays.
+pub(super) fn batch_of(topic: &str, values: &[&str]) -> Bytes {
+    let mut builder = BatchBuilder::new(Compression::None);
+    for value in values {
+        let key = is_table(topic).then_some(value.as_bytes());
+        builder.append(0, key, Some(value.as_bytes()), &[]);
+    }
+    builder.build()
+}
+
 /// Says whether the topic is there now.
 pub(super) async fn create(
     shared: &Shared,
@@ -124,6 +148,7 @@ pub(super) async fn create(
         name: Text::from(name),
         value: Some(Text::from(value)),
     };
+    let compacted: &[_] = if is_table(name) { &COMPACTED } else { &[] };
     // Every other topic, and the same ones again however often they are made.
     let is_chain = name.bytes().map(u32::from).sum::<u32>() % 2 == 1;
     let request = CreateTopicsRequest {
@@ -131,10 +156,13 @@ pub(super) async fn create(
             name: Text::from(name),
             num_partitions: PARTITIONS,
             replication_factor: replicas,
-            configs: vec![
+            configs: [
                 config("min.insync.replicas", &insync_min.to_string()),
                 config("ropewalk.replication", if is_chain { "chain" } else { "quorum" }),
-            ],
+            ]
+            .into_iter()
+            .chain(compacted.iter().map(|(name, value)| config(name, value)))
+            .collect(),
             ..CreatableTopic::default()
         }],
         timeout_ms: 3_000,

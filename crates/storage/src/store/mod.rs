@@ -172,6 +172,13 @@ impl Store {
             .map(|log| (Offset(log.log_start), Offset(log.next)))
     }
 
+    /// The first offset of the segment that an offset lies in; `None` if it lies in none. A batch began there, in every copy of the log.
+    pub fn segment_start(&self, id: PartitionId, offset: Offset) -> Option<Offset> {
+        let log = self.partitions.get(&id)?;
+        let segment = log.segments.get(log.segment_index(offset.0)?)?;
+        (segment.first <= offset.0).then_some(Offset(segment.first))
+    }
+
     /// Bytes of the partition on disk: segments, and batches that are in the journal only.
     pub fn partition_bytes(&self, id: PartitionId) -> u64 {
         self.partitions.get(&id).map_or(0, |log| {

@@ -4,7 +4,7 @@ use record::{ClusterId, DirectoryId, Offset, TopicId};
 
 use super::super::image::ImageWriter;
 use super::super::{Address, ConfigChange, Home, NewTopic, Plans, TopicConfig, image_parts};
-use super::super::{METADATA_NAME, Replay};
+use super::super::{FeatureLevel, METADATA_NAME, Replay};
 use super::*;
 
 const TOPIC: TopicId = TopicId([1; 16]);
@@ -260,7 +260,13 @@ fn replica_sets_that_cannot_be_are_refused() {
         client: None,
     };
     lone.apply(&compacted).expect("valid");
-    assert_eq!(refused(&lone, &[1, 2]), PlanError::CompactedMove);
+    let level = FeatureLevel(1);
+    assert_eq!(refused(&lone, &[1, 2]), PlanError::CompactedMove { level });
+    let level = FeatureLevel(3);
+    lone.apply(&Command::SetFeatureLevel { level })
+        .expect("it is higher");
+    let planned = lone.plan_replicas(PARTITION, &nodes(&[1, 2]));
+    lone.apply(&planned.expect("all nodes take it")).expect("planned");
 }
 
 #[test]

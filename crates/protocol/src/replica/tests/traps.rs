@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use planted::{Bug, with};
 use record::{Epoch, Offset};
 
 use super::world::{NOW, node_id};
-use crate::history::BatchFacts;
+use crate::history::{BatchFacts, History};
 use crate::leader::{self, Append, AppendError, Checked, NodeId};
-use crate::producers::{Admission, ProducerId, ProducerLimits};
+use crate::producers::{Admission, ProducerId, ProducerLimits, Stamp};
 use crate::replica::lease::Believer;
 use crate::replica::link::{FrameNumber, Generation, ReceiveCursor};
 use crate::replica::{
@@ -638,4 +639,56 @@ fn one_that_is_left_alone_settles_its_epoch_without_a_record() {
         1,
         "{told:?}"
     );
+}
+
+/// A replica that takes these in the place of the batches knows the same of epochs and producers.
+#[test]
+fn what_compaction_has_taken_is_told_by_epoch_and_by_producer() {
+    let of = |epoch, first_offset, record_count, sequence: Option<i32>| BatchFacts {
+        record_count,
+        max_timestamp_ms: -1,
+        producer: sequence.map(|first_sequence| Stamp {
+            id: ProducerId(9),
+            epoch: 0,
+            first_sequence,
+        }),
+        ..batch(epoch, first_offset)
+    };
+    let written = [
+        of(0, 0, 5, None),
+        of(0, 5, 3, Some(0)),
+        of(1, 8, 2, None),
+        of(4, 10, 1, Some(3)),
+    ];
+    let history_of = |batches: &[BatchFacts]| {
+        let mut history = History::new(ProducerLimits::default());
+        let noted = batches.iter().try_for_each(|batch| history.replay(NOW, batch));
+        noted.expect("epochs rise");
+        history
+    };
+    let end = Offset(11);
+    let replica = recover(
+        FOLLOWER,
+        Stored {
+            next_offset: end,
+            covered: end,
+            history: history_of(&written).snapshot(NOW, end),
+            ..Stored::default()
+        },
+    );
+    let gone = |first, next| replica.batches_gone(Offset(first), Offset(next));
+    assert_eq!(gone(0, 11), Some(written.to_vec()));
+    assert_eq!(
+        history_of(&gone(0, 11).expect("it is all there")),
+        history_of(&written)
+    );
+    // The rest of a batch whose beginning is not asked for is nobody's.
+    let part = [of(0, 6, 2, None), of(1, 8, 1, None)];
+    assert_eq!(gone(6, 9), Some(part.to_vec()));
+    assert_eq!(gone(8, 8), Some(Vec::new()));
+    assert_eq!(gone(8, 12), None, "the log does not reach so far");
+    for bug in [Bug::GapsOfNobody, Bug::GapsOfOneEpoch] {
+        let all = || [gone(0, 11), gone(6, 9)];
+        assert_ne!(with(bug, all), all(), "{bug:?}");
+    }
 }

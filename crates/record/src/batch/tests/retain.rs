@@ -130,6 +130,36 @@ fn an_emptied_batch_spans_its_offsets_and_can_be_emptied_again() {
 }
 
 #[test]
+fn a_placeholder_is_what_is_left_of_the_batch_that_it_stands_for() {
+    let batch = six(Compression::None);
+    let mut empty = emptied(&batch).expect("whole");
+    let header = BatchHeader::read(&empty).expect("whole");
+    let place = Place {
+        first_offset: header.base_offset,
+        offset_count: 6,
+        epoch: header.leader_epoch,
+        producer: Some((77, 3, 41)),
+    };
+    // Only the base timestamp is not known any more.
+    let stands = placeholder(&place);
+    assert!(checksum_holds(&stands));
+    let mut expected = header;
+    let got = BatchHeader::read(&stands).expect("whole");
+    (expected.base_timestamp_ms, expected.crc) = (got.base_timestamp_ms, got.crc);
+    assert_eq!(got, expected);
+    assert_eq!(retain(&stands, &LIMITS, &(), |_| true), Ok(Retained::Nothing));
+    let nobodys = Place {
+        producer: None,
+        ..place
+    };
+    empty = placeholder(&nobodys);
+    let header = BatchHeader::read(&empty).expect("whole");
+    let none = (header.producer_id, header.producer_epoch, header.base_sequence);
+    assert_eq!(none, (-1, -1, -1));
+    assert!(all_of(&empty).is_empty());
+}
+
+#[test]
 fn the_time_of_the_append_stays() {
     let mut batch = six(Compression::None);
     set_log_append_time(&mut batch, 77_777);
