@@ -30,7 +30,8 @@ def _build(folder, built):
     shutil.rmtree(folder, ignore_errors=True)
     source, target = folder / "source", folder / "target"
     source.mkdir(parents=True)
-    subprocess.run(["tar", "-x", "-C", source], input=archive.stdout, check=True)
+    # Touched now: else cargo takes this build's own crates, which lie beside the lent dependencies, for those of the commit.
+    subprocess.run(["tar", "-x", "-m", "-C", source], input=archive.stdout, check=True)
     _lend_dependencies(target)
     command = ["cargo", "build", "--quiet", "--locked", "--profile", PROFILE, "-p", "cli", "--bin", "ropewalk"]
     done = subprocess.run(command, cwd=source, env={**os.environ, "CARGO_TARGET_DIR": str(target)}, capture_output=True, text=True)
