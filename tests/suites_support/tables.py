@@ -22,10 +22,10 @@ class Table:
         self.random = random.Random(seed)
         self.records = {}
 
-    def write(self, node, round_number, records=RECORDS):
+    def write(self, node, round_number):
         codec = CODECS[round_number % len(CODECS)]
         producer = Producer(client(node, compression_codec=codec, linger_ms=2, enable_idempotence=True))
-        for _ in range(records):
+        for _ in range(RECORDS):
             key = f"key {self.random.randrange(KEYS)}".encode()
             value = None if self.random.random() < 0.1 else self.random.randbytes(self.random.randrange(VALUE_BYTES_MAX))
             producer.produce(TOPIC, value, key, 0, on_delivery=self.delivered)

@@ -169,6 +169,8 @@ bugs! {
     GapsOfNobody,
     /// What compaction took is told as if one epoch had written all of it.
     GapsOfOneEpoch,
+    /// A follower commits the beginning of a batch that stands for several.
+    CommitsPartOfGap,
     /// A replica that has not accepted the epoch takes all that it has for compared with its leader's log.
     UncomparedCommitted,
     /// A promise is not read back at a start.

@@ -23,4 +23,4 @@ pub use leader::{
     Numbered, Replica, Sealed, TrimError,
 };
 pub use metadata::{ApplyError, Command, Metadata, PlanError};
-pub use producers::{Admission, ProducerId, ProducerLimits, Producers, SequenceError, Stamp};
+pub use producers::{Admission, ProducerId, ProducerLimits, Producers, Remembered, SequenceError, Stamp};

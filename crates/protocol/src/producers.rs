@@ -85,6 +85,27 @@ impl WrittenBatch {
     }
 }
 
+/// Batches that are remembered with their producers, in the order of their offsets.
+#[derive(Debug, Clone, Default)]
+pub struct Remembered {
+    batches: Vec<(Stamp, WrittenBatch)>,
+    /// The number of producers that were looked at for them.
+    pub looked_at: usize,
+}
+
+impl Remembered {
+    /// Those that lie between two offsets.
+    pub(crate) fn between(&self, first: Offset, next_offset: Offset) -> &[(Stamp, WrittenBatch)] {
+        let from = self
+            .batches
+            .partition_point(|(_, batch)| batch.first_offset < first);
+        let until = self
+            .batches
+            .partition_point(|(_, batch)| batch.next_offset() <= next_offset);
+        self.batches.get(from..until).unwrap_or_default()
+    }
+}
+
 /// Memory that a remembered producer takes at most: its entry, its turn, and its address's count in the partition and in the
 /// journal, each in a table that may be half empty.
 pub const PRODUCER_BYTES: usize = 512;
@@ -291,25 +312,25 @@ impl Producers {
 
     /// The batches that are remembered and lie between two offsets, in their order. Looks at all producers.
     #[must_use]
-    pub fn written_between(&self, first: Offset, next_offset: Offset) -> Vec<(Stamp, WrittenBatch)> {
-        let of_entry = |(id, entry): (&ProducerId, &Entry)| {
-            let (id, epoch) = (*id, entry.epoch);
-            let stamped = move |batch: &WrittenBatch| {
-                let stamp = Stamp {
-                    id,
-                    epoch,
-                    first_sequence: batch.first_sequence,
-                };
-                (stamp, *batch)
-            };
-            entry.recent.as_slice().iter().map(stamped).collect::<Vec<_>>()
-        };
-        let all = self.entries.iter().flat_map(of_entry);
-        let mut between: Vec<_> = all
-            .filter(|(_, batch)| first <= batch.first_offset && batch.next_offset() <= next_offset)
-            .collect();
+    pub fn written_between(&self, first: Offset, next_offset: Offset) -> Remembered {
+        let mut between = Vec::new();
+        for (id, entry) in &self.entries {
+            for batch in entry.recent.as_slice() {
+                if first <= batch.first_offset && batch.next_offset() <= next_offset {
+                    let stamp = Stamp {
+                        id: *id,
+                        epoch: entry.epoch,
+                        first_sequence: batch.first_sequence,
+                    };
+                    between.push((stamp, *batch));
+                }
+            }
+        }
         between.sort_unstable_by_key(|(_, batch)| batch.first_offset);
-        between
+        Remembered {
+            batches: between,
+            looked_at: self.entries.len(),
+        }
     }
 
     /// Finds that a batch comes next, or was written already, or must be refused. Changes nothing.

@@ -37,7 +37,7 @@ use crate::history::{BatchFacts, RecoverError, Vows};
 use crate::leader::{
     Append, AppendError, Appended, Checked, Durability, Leader, NodeId, Numbered, TrimError,
 };
-use crate::producers::{Admission, ProducerLimits};
+use crate::producers::{Admission, ProducerLimits, Remembered};
 use following::{Following, Sought};
 use leading::Leading;
 use log::Log;
@@ -382,16 +382,30 @@ impl Replica {
         self.log.epoch_at_start()
     }
 
+    /// The batches between two offsets that are remembered with their producers. Looks at all producers.
+    #[must_use]
+    pub fn remembered(&self, first: Offset, next_offset: Offset) -> Remembered {
+        let producers = match (&self.role, self.log.history()) {
+            (Role::Leading(leading), _) => Some(leading.leader().producers()),
+            (_, history) => history.map(|history| &history.producers),
+        };
+        match producers.filter(|_| !planted(Bug::GapsOfNobody)) {
+            Some(producers) => producers.written_between(first, next_offset),
+            None => Remembered::default(),
+        }
+    }
+
     /// The batches that stood between two offsets of the log and are gone, as far as it can tell: what another replica is to take in their
     /// place. Each offset is in one of them, and is of the epoch that it was written in; producers are named whose batches are remembered.
     /// `None` where the log does not have that part any more.
     #[must_use]
-    pub fn batches_gone(&self, first: Offset, next_offset: Offset) -> Option<Vec<BatchFacts>> {
-        let producers = match (&self.role, self.log.history()) {
-            (Role::Leading(leading), _) => leading.leader().producers(),
-            (_, history) => &history?.producers,
-        };
-        self.log.batches_gone(producers, first, next_offset)
+    pub fn batches_gone(
+        &self,
+        remembered: &Remembered,
+        first: Offset,
+        next_offset: Offset,
+    ) -> Option<Vec<BatchFacts>> {
+        self.log.batches_gone(remembered, first, next_offset)
     }
 
     /// Goes on with a node that was sent batches by an [`Action::Ship`], all below `next_offset`.

@@ -4,10 +4,11 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use platform::turns;
+use protocol::groups::GROUPS_TOPIC;
 use protocol::metadata::Metadata;
 use protocol::metadata::broker_config::{CLEANER_BACKOFF, CLEANER_BUFFER, CLEANER_RATE};
 use record::PartitionId;
-use shard::{Chore, CompactionMeans, Outlived, Shard, Trimmed};
+use shard::{Chore, CompactionMeans, Outlived, ReplicatedCompaction, Shard, Trimmed};
 use storage::write_last_ran;
 use tokio::time::Instant;
 
@@ -96,9 +97,9 @@ pub(crate) async fn compact(core: Rc<Core>) {
     loop {
         rest_before_compaction(&core).await;
         loop {
-            let all_take_gaps = core.with_metadata(Metadata::replicates_compacted);
+            let which = core.with_metadata(replicated_compaction);
             for shard in core.shards() {
-                shard.compact_replicas(all_take_gaps);
+                shard.compact_replicated(which);
                 shard.lay_out_for_compaction().await;
             }
             let Some((shard, id)) = neediest(&core).await else {
@@ -106,6 +107,15 @@ pub(crate) async fn compact(core: Rc<Core>) {
             };
             shard.compact(id, &|| means_in_force(&core)).await;
         }
+    }
+}
+
+/// The groups' logs are written anew by their coordinators.
+fn replicated_compaction(metadata: &Metadata) -> ReplicatedCompaction {
+    let groups = || metadata.topic_named(GROUPS_TOPIC).map(|topic| topic.id);
+    match metadata.replicates_compacted() {
+        true => ReplicatedCompaction::AllBut(groups()),
+        false => ReplicatedCompaction::Nothing,
     }
 }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 use planted::{Bug, planted};
 use platform::counters::Counter;
 use platform::slices::Slices;
-use record::PartitionId;
+use record::{PartitionId, TopicId};
 use storage::{Compacted, CompactionJob, CompactionNeed, CompactionOrder, CompactionPolicy, Fault};
 
 use super::partition::compaction_policy;
@@ -34,6 +34,16 @@ pub struct CompactionMeans {
     pub bytes_per_second: u64,
     /// Free bytes that the disk must keep.
     pub disk_reserve_bytes: u64,
+}
+
+/// The logs that are compacted although other nodes hold them, too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ReplicatedCompaction {
+    /// None: a node of an earlier release takes no log with gaps.
+    #[default]
+    Nothing,
+    /// All but those of this topic, which are kept short in another way.
+    AllBut(Option<TopicId>),
 }
 
 /// Counters of compaction in one shard.
@@ -138,7 +148,7 @@ impl Shard {
     fn compaction_need_of(&self, id: PartitionId, now_ms: i64) -> Option<CompactionNeed> {
         let (store, partitions) = (self.store.borrow(), self.partitions.borrow());
         let partition = partitions.get(&id)?;
-        if !self.may_compact(partition) {
+        if !self.may_compact(id, partition) {
             return None;
         }
         match policy_of(partition) {
@@ -149,16 +159,22 @@ impl Shard {
     }
 
     /// Says whether a partition's segments may be touched.
-    fn may_compact(&self, partition: &Partition) -> bool {
+    fn may_compact(&self, id: PartitionId, partition: &Partition) -> bool {
         match &partition.role {
             Role::Lone(_) => true,
-            Role::Member(member) => self.replicas_are_compacted.get() && !member.is_given_up(),
+            Role::Member(member) => {
+                let is_chosen = match self.replicated_compaction.get() {
+                    ReplicatedCompaction::Nothing => false,
+                    ReplicatedCompaction::AllBut(topic) => topic != Some(id.topic),
+                };
+                is_chosen && !member.is_given_up()
+            }
         }
     }
 
-    /// Has partitions compacted that other nodes hold, too, or not: a node of an earlier release takes no log with gaps.
-    pub fn compact_replicas(&self, are_compacted: bool) {
-        self.replicas_are_compacted.set(are_compacted);
+    /// Says which logs are compacted that other nodes hold, too.
+    pub fn compact_replicated(&self, which: ReplicatedCompaction) {
+        self.replicated_compaction.set(which);
     }
 
     /// Makes a pass over a partition. It returns when the pass is done, failed, found no room or was given up because the shard
@@ -230,7 +246,7 @@ impl Shard {
         let partitions = self.partitions.borrow();
         let partition = partitions.get(&id)?;
         Some(CompactionOrder {
-            policy: policy_of(partition).filter(|_| self.may_compact(partition))?,
+            policy: policy_of(partition).filter(|_| self.may_compact(id, partition))?,
             committed: partition.role.tail(),
             now_ms: self.clock.wall_ms(),
             limits: self.settings.batch_limits,

@@ -50,7 +50,7 @@ pub use append::{
 };
 pub use background::ShardThreads;
 use compaction::CompactionCounters;
-pub use compaction::{CompactionFigures, CompactionMeans};
+pub use compaction::{CompactionFigures, CompactionMeans, ReplicatedCompaction};
 use examinations::Examinations;
 use flush::Flushing;
 use layout::Layout;
@@ -176,8 +176,7 @@ pub struct Shard {
     returning: Returning,
     repairs: Repairs,
     ranges: Ranges,
-    /// Logs that other nodes hold, too, are compacted.
-    replicas_are_compacted: Cell<bool>,
+    replicated_compaction: Cell<ReplicatedCompaction>,
     /// Partitions whose compaction failed, with the moment until which they are left alone.
     compaction_rests: RefCell<BTreeMap<PartitionId, Duration>>,
     /// Something was read ahead.
@@ -228,7 +227,7 @@ impl Shard {
             returning: Returning::default(),
             repairs: Repairs::default(),
             ranges: Ranges::default(),
-            replicas_are_compacted: Cell::new(false),
+            replicated_compaction: Cell::default(),
             compaction_rests: RefCell::new(BTreeMap::new()),
             read_ahead: Notify::new(),
             file_is_wanted: Notify::new(),

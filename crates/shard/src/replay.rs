@@ -89,7 +89,8 @@ impl Shard {
         Ok(())
     }
 
-    fn is_compacted(&self, partition: PartitionId) -> bool {
+    /// Says whether a topic is compacted now.
+    pub(crate) fn is_compacted(&self, partition: PartitionId) -> bool {
         let partitions = self.partitions.borrow();
         let found = partitions.get(&partition);
         found.is_some_and(|found| found.topic.compaction.is_some())

@@ -15,7 +15,7 @@ use super::contract::{Action, Base, Landmark, NO_EPOCH, Persist, Refusal, Standi
 use crate::epochs::{EpochEnd, Epochs, Run};
 use crate::history::{BatchFacts, History, RecoverError, Vows};
 use crate::leader::Found;
-use crate::producers::{ProducerLimits, Producers};
+use crate::producers::{ProducerLimits, Remembered};
 
 /// No record has a time.
 const NO_TIMESTAMP: i64 = -1;
@@ -343,24 +343,20 @@ impl Log {
     /// that it was written in. `None` where the log does not have that part any more.
     pub(super) fn batches_gone(
         &self,
-        producers: &Producers,
+        remembered: &Remembered,
         first: Offset,
         next_offset: Offset,
     ) -> Option<Vec<BatchFacts>> {
         let mut gone = Vec::new();
         let mut at = first;
-        let remembered = match planted(Bug::GapsOfNobody) {
-            true => Vec::new(),
-            false => producers.written_between(first, next_offset),
-        };
-        for (stamp, written) in remembered {
+        for (stamp, written) in remembered.between(first, next_offset) {
             self.fill(&mut gone, at, written.first_offset)?;
             gone.push(BatchFacts {
                 epoch: self.writers.at(written.first_offset)?,
                 first_offset: written.first_offset,
                 record_count: written.record_count,
                 max_timestamp_ms: NO_TIMESTAMP,
-                producer: Some(stamp),
+                producer: Some(*stamp),
             });
             at = written.next_offset();
         }
@@ -560,6 +556,15 @@ impl Log {
             self.waiting.pop_front();
         }
         true
+    }
+
+    /// The end of the batch that an offset lies in, if one that is not committed here spans it.
+    pub(super) fn end_of_batch(&self, offset: Offset) -> Offset {
+        let at = self
+            .waiting
+            .partition_point(|batch| batch.next_offset() <= offset);
+        let spans = self.waiting.get(at).filter(|batch| batch.first_offset < offset);
+        spans.map_or(offset, BatchFacts::next_offset)
     }
 
     /// Commits up to a new start: a record that is given up was committed, and its whole batch with it.

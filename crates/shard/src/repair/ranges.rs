@@ -118,6 +118,13 @@ impl Shard {
             };
             match self.check_lent(damage, from, &lent) {
                 Ok(()) => return Some(lent),
+                Err(why) if self.is_compacted(damage.partition()) => tracing::info!(
+                    partition = %damage.partition(),
+                    from = node.0,
+                    offset = from.0,
+                    why,
+                    "a replica has compacted what is damaged here, and cannot lend it"
+                ),
                 Err(why) => tracing::error!(
                     partition = %damage.partition(),
                     from = node.0,

@@ -25,6 +25,8 @@ use crate::{AppendRefusal, ReadRefusal, Shard};
 const SHIPMENT_BYTES: usize = 256 << 10;
 /// A batch makes as much work as looking through so many bytes, besides its own.
 const BATCH_WORK_BYTES: usize = 2 << 10;
+/// A producer that is looked at, likewise.
+const PRODUCER_WORK_BYTES: usize = 64;
 
 impl Shard {
     pub(super) fn ship_later(&self, id: PartitionId, shipment: Shipment) {
@@ -155,18 +157,24 @@ impl Shard {
         let bytes = match found {
             Err(ReadRefusal::UnknownPartition) => return Ok(()),
             // The beginning was given up meanwhile: the two compare again.
-            Err(ReadRefusal::OutOfRange { .. }) => Vec::new(),
-            found => found?,
+            Err(ReadRefusal::OutOfRange { .. }) => None,
+            found => Some(found?),
+        };
+        let piece = match bytes {
+            Some(bytes) => self.piece_of(id, shipment, bytes),
+            None => Some(Piece::default()),
         };
         let Some(Piece {
             facts: batches,
             bytes,
-        }) = self.piece_of(id, first, bytes)
+            producers,
+            ..
+        }) = piece
         else {
             return Ok(());
         };
         let length = bytes.iter().map(Bytes::len).sum::<usize>();
-        turns::spend(length + batches.len() * BATCH_WORK_BYTES);
+        turns::spend(length + batches.len() * BATCH_WORK_BYTES + producers * PRODUCER_WORK_BYTES);
         self.counters.shipped_bytes.add(length as u64);
         let end = batches.last().map_or(first, BatchFacts::next_offset);
         let sent = batches.first().map(|batch| batch.first_offset);
@@ -188,9 +196,10 @@ impl Shard {
     }
 
     /// What is sent of the batches that were found; `None` if the replica is gone.
-    fn piece_of(&self, id: PartitionId, first: Offset, found: Vec<Bytes>) -> Option<Piece> {
+    fn piece_of(&self, id: PartitionId, shipment: &Shipment, found: Vec<Bytes>) -> Option<Piece> {
+        let (first, until) = (shipment.first, shipment.next_offset);
         match &self.partitions.borrow().get(&id)?.role {
-            Role::Member(member) => Some(without_gaps(&member.replica, first, found)),
+            Role::Member(member) => Some(without_gaps(&member.replica, first, until, found)),
             Role::Lone(_) => None,
         }
     }

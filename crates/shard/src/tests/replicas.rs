@@ -554,7 +554,7 @@ impl Cluster {
     fn compact(&mut self, index: usize) {
         self.on(index, |shard| {
             let shard = shard.clone();
-            shard.compact_replicas(true);
+            shard.compact_replicated(ReplicatedCompaction::AllBut(None));
             shard.layout.want_all();
             shard.background.notify_one();
             turns::spawn(async move {
