@@ -232,6 +232,21 @@ bugs! {
     /// Two logs are compared below the tail of one of them, too, where one may not know any more who wrote.
     CommittedCompared,
 
+    // In `protocol`: the order of a topic.
+
+    /// A shard's floor is lowered after the counter has moved.
+    FloorAfterCounter,
+    /// The floors are read before the counter.
+    FloorsReadFirst,
+    /// A shard's floor is overwritten by what it takes later.
+    FloorOverwritten,
+    /// What was ordered is looked at anew each time.
+    OrderedFalls,
+    /// Cuts of an earlier generation count.
+    VoidCutsCount,
+    /// Recovery goes on behind a gap.
+    GapJumped,
+
     // In `metadata-group`.
 
     /// A vote is answered before it is durable.

@@ -11,6 +11,7 @@ pub mod groups;
 pub mod history;
 pub mod leader;
 pub mod metadata;
+pub mod order;
 pub mod peer;
 pub mod producers;
 pub mod replica;

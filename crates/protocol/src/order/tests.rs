@@ -1,0 +1,6 @@
+//! The order on several shards: by seeds with crashes, and the line by all interleavings of a few threads.
+
+mod entries;
+mod interleavings;
+mod recovery;
+mod seeds;

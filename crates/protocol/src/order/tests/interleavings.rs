@@ -1,0 +1,196 @@
+//! The line under all interleavings of a few threads, as far as they all see one order of its changes: which the line asks the processor for.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+
+use planted::{Bug, with};
+use record::Position;
+use shuttle::sync::atomic::AtomicU64 as Explored;
+use shuttle::thread;
+
+use super::super::*;
+
+impl SharedNumber for Explored {
+    fn of(value: u64) -> Explored {
+        Explored::new(value)
+    }
+
+    fn get(&self) -> u64 {
+        self.load(SeqCst)
+    }
+
+    fn set(&self, value: u64) {
+        self.store(value, SeqCst);
+    }
+
+    fn add(&self, count: u64) -> u64 {
+        self.fetch_add(count, SeqCst)
+    }
+
+    fn raise(&self, value: u64) -> u64 {
+        self.fetch_max(value, SeqCst)
+    }
+
+    fn replace(&self, current: u64, value: u64) -> bool {
+        self.compare_exchange(current, value, SeqCst, SeqCst).is_ok()
+    }
+}
+
+const POSITIONS: usize = 4;
+
+/// A line, and what is durable in truth. Nothing is scheduled by a look at the latter.
+struct Truth {
+    line: Line<Explored>,
+    durable: [AtomicBool; POSITIONS],
+    told: AtomicU64,
+}
+
+impl Truth {
+    fn new() -> Arc<Truth> {
+        Arc::new(Truth {
+            line: Line::new(Position(0), 2),
+            durable: std::array::from_fn(|_| AtomicBool::new(false)),
+            told: AtomicU64::new(0),
+        })
+    }
+
+    fn flush(&self, shard: usize, position: Position, left: Option<Position>) {
+        self.durable[usize::try_from(position.0).expect("few")].store(true, SeqCst);
+        self.line.made_durable(shard, left);
+    }
+
+    fn look(&self) {
+        let told = self.told.load(SeqCst);
+        let ordered = self.line.ordered();
+        assert!(ordered.0 >= told, "what is ordered falls");
+        self.told.fetch_max(ordered.0, SeqCst);
+        let below = usize::try_from(ordered.0).expect("few");
+        let is_durable = |durable: &AtomicBool| durable.load(SeqCst);
+        assert!(
+            self.durable[..below].iter().all(is_durable),
+            "it is shown before it is durable"
+        );
+    }
+}
+
+/// What a shard does.
+#[derive(Clone, Copy)]
+enum Deed {
+    Take,
+    /// Makes the first durable of what it has taken.
+    Flush,
+    Look,
+}
+
+use Deed::{Flush, Look, Take};
+
+/// Two shards, and one thread that looks, as often as it is told.
+fn explore(deeds: [&'static [Deed]; 2], looks: usize) {
+    shuttle::check_dfs(
+        move || {
+            let truth = Truth::new();
+            let shards = (0..2).map(|shard| {
+                let truth = truth.clone();
+                thread::spawn(move || act(&truth, shard, deeds[shard]))
+            });
+            let shards: Vec<_> = shards.collect();
+            (0..looks).for_each(|_| truth.look());
+            shards
+                .into_iter()
+                .for_each(|shard| shard.join().expect("it does not panic"));
+            let takes = deeds.into_iter().flatten().filter(|deed| matches!(deed, Take));
+            assert_eq!(
+                truth.line.ordered(),
+                Position(takes.count() as u64),
+                "it is never stuck"
+            );
+        },
+        None,
+    );
+}
+
+fn act(truth: &Truth, shard: usize, deeds: &[Deed]) {
+    let mut taken = Vec::new();
+    for deed in deeds {
+        match deed {
+            Take => taken.push(truth.line.take(shard, 1)),
+            Flush => {
+                // It takes its time.
+                thread::yield_now();
+                let first = taken.remove(0);
+                truth.flush(shard, first, taken.first().copied());
+            }
+            Look => truth.look(),
+        }
+    }
+}
+
+/// Small worlds, each with the mistakes that it shows.
+fn explore_all() {
+    explore([&[Take, Flush], &[]], 1);
+    explore([&[Take, Take, Flush, Flush], &[]], 1);
+    explore([&[Take, Flush], &[Take, Flush, Look, Look]], 0);
+}
+
+#[test]
+fn nothing_is_shown_before_it_is_durable_and_nothing_for_ever_unseen() {
+    explore_all();
+    for bug in [
+        Bug::FloorAfterCounter,
+        Bug::FloorsReadFirst,
+        Bug::FloorOverwritten,
+        Bug::OrderedFalls,
+    ] {
+        let found = std::panic::catch_unwind(|| with(bug, explore_all)).is_err();
+        assert!(found, "{bug:?}");
+    }
+}
+
+#[test]
+#[ignore = "explores hundreds of thousands of interleavings; make soak"]
+fn many_interleavings_of_two_shards_and_a_reader_keep_the_order() {
+    explore([&[Take, Flush], &[Take, Flush]], 1);
+}
+
+/// One shard waits for what another one has taken; `looks_first` is the mistake.
+fn wait_and_wake(looks_first: bool) {
+    shuttle::check_dfs(
+        move || {
+            let truth = Truth::new();
+            let first = truth.line.take(0, 1);
+            let woken = Arc::new(AtomicBool::new(false));
+            let other = {
+                let (truth, woken) = (truth.clone(), woken.clone());
+                thread::spawn(move || {
+                    truth.flush(0, first, None);
+                    let ordered = truth.line.ordered();
+                    if truth.line.take_waiting(ordered).any(|shard| shard == 1) {
+                        woken.store(true, SeqCst);
+                    }
+                })
+            };
+            let wanted = Position(1);
+            let is_there = match looks_first {
+                true => {
+                    let is_there = truth.line.ordered() >= wanted;
+                    truth.line.wait(1, Some(wanted));
+                    is_there
+                }
+                false => {
+                    truth.line.wait(1, Some(wanted));
+                    truth.line.ordered() >= wanted
+                }
+            };
+            other.join().expect("it does not panic");
+            assert!(is_there || woken.load(SeqCst), "it waits for ever");
+        },
+        None,
+    );
+}
+
+#[test]
+fn who_waits_is_woken_or_sees_that_it_need_not_wait() {
+    wait_and_wake(false);
+    assert!(std::panic::catch_unwind(|| wait_and_wake(true)).is_err());
+}
