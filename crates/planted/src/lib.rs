@@ -165,9 +165,9 @@ bugs! {
 
     // In `protocol`: replicas.
 
-    /// What compaction took is told without the producers that wrote it.
+    /// Gaps are filled without the producers that wrote there.
     GapsOfNobody,
-    /// What compaction took is told as if one epoch had written all of it.
+    /// Gaps are filled as if one epoch had written all of them.
     GapsOfOneEpoch,
     /// A follower commits the beginning of a batch that stands for several.
     CommitsPartOfGap,
@@ -240,7 +240,7 @@ bugs! {
     FloorsReadFirst,
     /// A shard's floor is overwritten by what it takes later.
     FloorOverwritten,
-    /// What was ordered is looked at anew each time.
+    /// The ordered position is found anew each time.
     OrderedFalls,
     /// Cuts of an earlier generation count.
     VoidCutsCount,

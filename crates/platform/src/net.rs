@@ -23,11 +23,11 @@ pub type Connecting = Pin<Box<dyn Future<Output = io::Result<Stream>> + Send>>;
 
 /// The network as one process sees it.
 pub trait Net: Send + Sync + 'static {
-    /// Binds an address, given as `host:port`; port 0 is any that is free. Clients are not let in before [`Bound::attach`], but
-    /// some may wait.
+    /// Binds an address, given as `host:port`; port 0 is any that is free. Clients are refused before [`Bound::attach`], so that they turn to
+    /// another node meanwhile; where the system chose the port they wait.
     ///
     /// # Errors
-    /// The name has no address, or the address is taken or not this machine's.
+    /// The name has no address, or the address is not this machine's, or clients of another process are let in there.
     fn listen(&self, address: &str) -> io::Result<Bound>;
 
     /// Finds all addresses that a name has. Blocks.
@@ -46,7 +46,7 @@ pub struct Bound(BoundKind);
 
 #[derive(Debug)]
 enum BoundKind {
-    Tcp(std::net::TcpListener),
+    Tcp(socket2::Socket),
     Simulated(simulated::Listener),
 }
 
@@ -57,19 +57,19 @@ impl Bound {
     /// The system does not say.
     pub fn address(&self) -> io::Result<SocketAddr> {
         match &self.0 {
-            BoundKind::Tcp(listener) => listener.local_addr(),
+            BoundKind::Tcp(socket) => tcp::address(socket),
             BoundKind::Simulated(listener) => Ok(listener.address()),
         }
     }
 
-    /// Attaches the listener to the runtime that calls.
+    /// Lets clients in, on the runtime that calls.
     ///
     /// # Errors
-    /// The runtime has no descriptor left for it.
+    /// Another process was faster at this address, or the runtime has no descriptor left.
     pub fn attach(self) -> io::Result<Listener> {
         Ok(Listener(match self.0 {
-            BoundKind::Tcp(listener) => ListenerKind::Tcp(TcpListener::from_std(listener)?),
-            BoundKind::Simulated(listener) => ListenerKind::Simulated(listener),
+            BoundKind::Tcp(socket) => ListenerKind::Tcp(TcpListener::from_std(tcp::listen(socket)?)?),
+            BoundKind::Simulated(listener) => ListenerKind::Simulated(listener.open()),
         }))
     }
 }

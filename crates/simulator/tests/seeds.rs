@@ -136,7 +136,7 @@ fn two_disks_of_three_are_lost_and_an_operator_opens_what_is_left() {
     assert!(lost >= 3, "{lost} lost two");
 }
 
-/// What was acknowledged stays where it was told, whatever compaction took beside it, on every replica.
+/// Acknowledged records stay at their places on every replica, whatever compaction takes beside them.
 #[test]
 fn compacted_logs_are_replicated_with_their_gaps() {
     let tables = Options {

@@ -53,6 +53,8 @@ struct Connection {
 /// Clients that wait to be let in.
 #[derive(Debug, Default)]
 struct Waiting {
+    /// Others are refused until then.
+    is_open: bool,
     clients: VecDeque<(Ends, SocketAddr)>,
     accepting: Option<Waker>,
 }
@@ -218,7 +220,9 @@ impl SimulatedNet {
     /// Makes a connection and has it wait to be let in.
     fn join(&self, from: SocketAddr, to: SocketAddr) -> io::Result<Ends> {
         let mut state = lock(&self.0);
-        let Some(listener) = state.listeners.get(&to).cloned() else {
+        let listener = state.listeners.get(&to).cloned();
+        let listener = listener.filter(|waiting| lock(waiting).is_open);
+        let Some(listener) = listener else {
             return Err(io::ErrorKind::ConnectionRefused.into());
         };
         let id = state.next_connection;
@@ -351,6 +355,12 @@ pub(super) struct Listener {
 }
 
 impl Listener {
+    /// Lets clients connect.
+    pub(super) fn open(self) -> Listener {
+        lock(&self.waiting).is_open = true;
+        self
+    }
+
     pub(super) fn address(&self) -> SocketAddr {
         self.address
     }

@@ -25,10 +25,11 @@ impl Net for Tcp {
         // Restarting must not wait for connections of the last run to time out.
         socket.set_reuse_address(true)?;
         socket.bind(&address.into())?;
-        socket.listen(BACKLOG)?;
-        let listener = TcpListener::from(socket);
-        listener.set_nonblocking(true)?;
-        Ok(Bound(BoundKind::Tcp(listener)))
+        if address.port() == 0 {
+            // Else the system may choose the same port for another process.
+            socket.listen(BACKLOG)?;
+        }
+        Ok(Bound(BoundKind::Tcp(socket)))
     }
 
     fn resolve(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
@@ -38,6 +39,19 @@ impl Net for Tcp {
     fn connect(&self, address: SocketAddr) -> Connecting {
         Box::pin(async move { TcpStream::connect(address).await.map(Stream::from) })
     }
+}
+
+/// Lets clients connect to an address that is bound.
+pub(super) fn listen(socket: Socket) -> io::Result<TcpListener> {
+    socket.listen(BACKLOG)?;
+    let listener = TcpListener::from(socket);
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}
+
+pub(super) fn address(socket: &Socket) -> io::Result<SocketAddr> {
+    let address = socket.local_addr()?.as_socket();
+    address.ok_or_else(|| io::ErrorKind::AddrNotAvailable.into())
 }
 
 #[cfg(test)]
@@ -71,6 +85,22 @@ mod tests {
         let mut rest = Vec::new();
         client.read_to_end(&mut rest).await.expect("it ends in order");
         assert_eq!(rest, b"two");
+    }
+
+    #[tokio::test]
+    async fn clients_are_refused_until_they_are_let_in() {
+        let free = Tcp.listen("127.0.0.1:0").expect("a free port");
+        let address = free.address().expect("it is bound");
+        drop(free);
+        let bound = Tcp.listen(&address.to_string()).expect("it is free again");
+        let refused = Tcp.connect(address).await.map(|_| ());
+        assert_eq!(
+            refused.map_err(|error| error.kind()),
+            Err(io::ErrorKind::ConnectionRefused)
+        );
+        let listener = bound.attach().expect("nobody else is there");
+        Tcp.connect(address).await.expect("it is let in");
+        listener.accept().await.expect("a client");
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! The line: the counter from which the shards of a node take positions, and how far all that was taken is durable.
 //!
 //! The one structure on the path of an append that several cores change: a cache line for each shard, and one for the counter. Three rules keep it
-//! right, whatever overtakes what.
+//! right, in any order of the threads' steps.
 //! - A shard lowers its *floor*, the least position that it has taken and not made durable, before it moves the counter: a position that the counter has passed
 //!   is never without a floor below it until it is durable.
-//! - Who looks reads the counter before the floors: what was taken later is above what it finds.
-//! - What was found once is kept: a floor may be published late, and too low, when others have been shown more already.
+//! - A reader reads the counter before the floors: positions that were taken later are above the one that it finds.
+//! - The greatest position that was found is kept: a floor may be published late, and too low, when readers have been shown more already.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::SeqCst;
@@ -32,31 +32,40 @@ pub trait SharedNumber {
     fn replace(&self, current: u64, value: u64) -> bool;
 }
 
-impl SharedNumber for AtomicU64 {
-    fn of(value: u64) -> AtomicU64 {
-        AtomicU64::new(value)
-    }
+macro_rules! shared_number {
+    ($number:ty) => {
+        impl SharedNumber for $number {
+            fn of(value: u64) -> Self {
+                Self::new(value)
+            }
 
-    fn get(&self) -> u64 {
-        self.load(SeqCst)
-    }
+            fn get(&self) -> u64 {
+                self.load(SeqCst)
+            }
 
-    fn set(&self, value: u64) {
-        self.store(value, SeqCst);
-    }
+            fn set(&self, value: u64) {
+                self.store(value, SeqCst);
+            }
 
-    fn add(&self, count: u64) -> u64 {
-        self.fetch_add(count, SeqCst)
-    }
+            fn add(&self, count: u64) -> u64 {
+                self.fetch_add(count, SeqCst)
+            }
 
-    fn raise(&self, value: u64) -> u64 {
-        self.fetch_max(value, SeqCst)
-    }
+            fn raise(&self, value: u64) -> u64 {
+                self.fetch_max(value, SeqCst)
+            }
 
-    fn replace(&self, current: u64, value: u64) -> bool {
-        self.compare_exchange(current, value, SeqCst, SeqCst).is_ok()
-    }
+            fn replace(&self, current: u64, value: u64) -> bool {
+                self.compare_exchange(current, value, SeqCst, SeqCst)
+                    .is_ok()
+            }
+        }
+    };
 }
+
+shared_number!(AtomicU64);
+#[cfg(test)]
+shared_number!(shuttle::sync::atomic::AtomicU64);
 
 /// The positions of one topic on one node.
 #[derive(Debug)]
@@ -96,8 +105,8 @@ impl<Number: SharedNumber> Line<Number> {
         }
     }
 
-    /// Takes positions for a shard's cut; gives the first of them. What it takes holds up what is ordered until [`Line::made_durable`]: take no
-    /// position for what has no place in the journal.
+    /// Takes positions for a shard's cut; gives the first of them. They hold up all others until [`Line::made_durable`]: take none for a batch
+    /// that has no place in the journal.
     ///
     /// # Panics
     /// There is no such shard, or `count` is 0.

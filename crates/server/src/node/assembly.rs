@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use platform::clock::{Clock, SystemClock};
 use platform::disk::{Disk, DurableWriteMode, Lock};
-use platform::net::{Bound, Net, Tcp};
+use platform::net::{Bound, Listener, Net, Tcp};
 use platform::random::Random;
 use platform::turns::Turns;
 use platform::work::{Pool, Threads, Work};
@@ -244,6 +244,13 @@ fn listen(net: &dyn Net, address: &str, key: &'static str) -> Result<Bound, Star
     })
 }
 
+/// Lets others connect to an address that was bound.
+fn let_in(bound: Bound, key: &'static str) -> Result<Listener, String> {
+    let address = bound.address().map_err(|error| error.to_string())?;
+    let attached = bound.attach();
+    attached.map_err(|error| format!("cannot listen on {address}: {error} (see {key})"))
+}
+
 impl Handle {
     pub(super) fn cores(&self) -> usize {
         self.facts.mailboxes.cores()
@@ -347,7 +354,7 @@ impl Opening {
         let mut watch = DiskWatch::new(&core);
         let shortage = watch.look().await;
         opened?;
-        let listener = self.kafka.attach().map_err(|error| error.to_string())?;
+        let listener = let_in(self.kafka, "kafka.listen")?;
         let clients = accept_clients(core.clone(), listener, self.connections_max, self.draining);
         platform::turns::spawn(clients);
         platform::turns::spawn(watch.go_on());
@@ -367,7 +374,7 @@ impl Opening {
             core.forget_own_log();
         }
         if let Some(peer) = self.peer.take() {
-            let listener = peer.attach().map_err(|error| error.to_string())?;
+            let listener = let_in(peer, "peer.listen")?;
             platform::turns::spawn(let_peers_in(core.clone(), listener));
         }
         platform::turns::spawn(keep_metadata_links(core.clone()));

@@ -446,8 +446,9 @@ fn a_node_tells_of_its_cluster() {
     assert_eq!(cluster["metadata"]["leader"], 1);
     assert_eq!(all(&cluster, "replicas"), [6, 6, 6]);
     assert_eq!(all(&cluster, "here"), [true, true, true]);
-    assert_eq!(cluster["feature_level"], 2);
-    assert_eq!(all(&cluster, "knows_feature_level"), [2, 2, 2]);
+    let newest = protocol::metadata::FeatureLevel::NEWEST.0;
+    assert_eq!(cluster["feature_level"], newest);
+    assert_eq!(all(&cluster, "knows_feature_level"), [newest; 3]);
     let upgrade = |node| moving::ask(node, "POST", "/v1/cluster/upgrade", &serde_json::Value::Null);
     let (status, unchanged) = upgrade(&third);
     assert_eq!(

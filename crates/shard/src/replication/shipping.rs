@@ -15,7 +15,7 @@ use storage::RETRY_AFTER;
 use tokio::task::yield_now;
 use tokio::time::sleep;
 
-use super::gaps::{Piece, without_gaps};
+use super::gaps::{Missing, Piece, Source, without_gaps};
 use super::words::{Letter, Message, Word};
 use crate::member::{AtHand, Shipment};
 use crate::role::Role;
@@ -130,8 +130,8 @@ impl Shard {
         let _ = self.hear(id, Word::First { log_start, first });
     }
 
-    /// An offset at or below one that compaction has taken, where a batch began in every copy of the log, and from which on all was written in one epoch. Which
-    /// batches stood there nobody knows any more.
+    /// An offset for a log to begin at whose own start lies in a gap. A batch began there in every copy of the log, and one epoch wrote all from
+    /// there up to the start. The batches themselves are not known any more.
     fn start_of_gap(&self, id: PartitionId, log_start: Offset) -> Offset {
         let of_segment = self.store.borrow().segment_start(id, log_start);
         let partitions = self.partitions.borrow();
@@ -161,18 +161,16 @@ impl Shard {
             found => Some(found?),
         };
         let piece = match bytes {
-            Some(bytes) => self.piece_of(id, shipment, bytes),
+            Some(bytes) => self.piece_of(id, shipment, bytes)?,
             None => Some(Piece::default()),
         };
-        let Some(Piece {
+        let Some(piece) = piece else { return Ok(()) };
+        let Piece {
             facts: batches,
             bytes,
             producers,
             ..
-        }) = piece
-        else {
-            return Ok(());
-        };
+        } = piece;
         let length = bytes.iter().map(Bytes::len).sum::<usize>();
         turns::spend(length + batches.len() * BATCH_WORK_BYTES + producers * PRODUCER_WORK_BYTES);
         self.counters.shipped_bytes.add(length as u64);
@@ -195,13 +193,30 @@ impl Shard {
         Ok(())
     }
 
-    /// What is sent of the batches that were found; `None` if the replica is gone.
-    fn piece_of(&self, id: PartitionId, shipment: &Shipment, found: Vec<Bytes>) -> Option<Piece> {
-        let (first, until) = (shipment.first, shipment.next_offset);
-        match &self.partitions.borrow().get(&id)?.role {
-            Role::Member(member) => Some(without_gaps(&member.replica, first, until, found)),
-            Role::Lone(_) => None,
-        }
+    /// Makes a piece out of the batches that were found; `None` if the replica is gone.
+    fn piece_of(
+        &self,
+        id: PartitionId,
+        shipment: &Shipment,
+        found: Vec<Bytes>,
+    ) -> Result<Option<Piece>, ReadRefusal> {
+        let partitions = self.partitions.borrow();
+        let role = partitions.get(&id).map(|partition| &partition.role);
+        let Some(Role::Member(member)) = role else {
+            return Ok(None);
+        };
+        let store = self.store.borrow();
+        let source = Source {
+            replica: &member.replica,
+            may_lack: &|first, next| store.may_lack(id, first, next),
+        };
+        let made = without_gaps(&source, shipment.first, shipment.next_offset, found);
+        made.map(Some).map_err(|Missing { first, next }| {
+            self.counters.faults.add(1);
+            ReadRefusal::Fault(format!(
+                "batches of offsets {first}..{next} are missing, and compaction has not taken them"
+            ))
+        })
     }
 
     /// The writer before an offset of a replica's log; `None` if it is gone.

@@ -44,7 +44,7 @@ const LAYOUT_LANE: usize = 2;
 /// Rounds of time without a job or a letter after which nothing more comes: no task waits so long.
 const QUIET_ROUNDS: usize = 160;
 const SEEDS: u64 = 60;
-/// Seeds that have failed: a log began in a gap, where other replicas had batches.
+/// Seeds that have failed: a log began in a gap, or inside a batch of other replicas.
 const FAILED: [u64; 2] = [191, 462];
 const SMALL_JOURNAL: JournalSizes = JournalSizes {
     file_bytes: 256 << 10,

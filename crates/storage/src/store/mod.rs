@@ -179,6 +179,20 @@ impl Store {
         (segment.first <= offset.0).then_some(Offset(segment.first))
     }
 
+    /// Says whether batches may be missing everywhere between two offsets: all of that lies in segments that compaction has written.
+    pub fn may_lack(&self, id: PartitionId, first: Offset, next: Offset) -> bool {
+        let mut at = first.0;
+        if let Some(log) = self.partitions.get(&id) {
+            let covering = log.segments.iter().skip_while(|segment| segment.next <= first.0);
+            for segment in covering.take_while(|segment| segment.sparse && segment.first <= next.0) {
+                if segment.first <= at {
+                    at = at.max(segment.next);
+                }
+            }
+        }
+        at >= next.0
+    }
+
     /// Bytes of the partition on disk: segments, and batches that are in the journal only.
     pub fn partition_bytes(&self, id: PartitionId) -> u64 {
         self.partitions.get(&id).map_or(0, |log| {

@@ -116,6 +116,19 @@ async fn a_host_that_vanished_is_noticed_when_it_is_back() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn clients_are_refused_until_they_are_let_in() {
+    let net = net(9);
+    let bound = net.host(address(1)).listen("any:9092").expect("the port is free");
+    let at = bound.address().expect("it is bound");
+    let connect = || net.host(address(2)).connect(at);
+    let refused = connect().await.expect_err("nobody is let in yet");
+    assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
+    let listener = bound.attach().expect("nothing is needed for it");
+    connect().await.expect("it is let in");
+    listener.accept().await.expect("a client");
+}
+
+#[tokio::test(start_paused = true)]
 async fn nobody_is_reached_where_nobody_listens() {
     let net = net(8);
     let to = SocketAddr::new(address(1), 9092);

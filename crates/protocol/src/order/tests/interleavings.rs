@@ -11,32 +11,6 @@ use shuttle::thread;
 
 use super::super::*;
 
-impl SharedNumber for Explored {
-    fn of(value: u64) -> Explored {
-        Explored::new(value)
-    }
-
-    fn get(&self) -> u64 {
-        self.load(SeqCst)
-    }
-
-    fn set(&self, value: u64) {
-        self.store(value, SeqCst);
-    }
-
-    fn add(&self, count: u64) -> u64 {
-        self.fetch_add(count, SeqCst)
-    }
-
-    fn raise(&self, value: u64) -> u64 {
-        self.fetch_max(value, SeqCst)
-    }
-
-    fn replace(&self, current: u64, value: u64) -> bool {
-        self.compare_exchange(current, value, SeqCst, SeqCst).is_ok()
-    }
-}
-
 const POSITIONS: usize = 4;
 
 /// A line, and what is durable in truth. Nothing is scheduled by a look at the latter.
@@ -74,7 +48,7 @@ impl Truth {
     }
 }
 
-/// What a shard does.
+/// A step of a shard.
 #[derive(Clone, Copy)]
 enum Deed {
     Take,
@@ -86,28 +60,22 @@ enum Deed {
 use Deed::{Flush, Look, Take};
 
 /// Two shards, and one thread that looks, as often as it is told.
-fn explore(deeds: [&'static [Deed]; 2], looks: usize) {
-    shuttle::check_dfs(
-        move || {
-            let truth = Truth::new();
-            let shards = (0..2).map(|shard| {
-                let truth = truth.clone();
-                thread::spawn(move || act(&truth, shard, deeds[shard]))
-            });
-            let shards: Vec<_> = shards.collect();
-            (0..looks).for_each(|_| truth.look());
-            shards
-                .into_iter()
-                .for_each(|shard| shard.join().expect("it does not panic"));
-            let takes = deeds.into_iter().flatten().filter(|deed| matches!(deed, Take));
-            assert_eq!(
-                truth.line.ordered(),
-                Position(takes.count() as u64),
-                "it is never stuck"
-            );
-        },
-        None,
-    );
+fn world(deeds: [&'static [Deed]; 2], looks: usize) -> impl Fn() + Send + Sync + 'static {
+    move || {
+        let truth = Truth::new();
+        let shards = (0..2).map(|shard| {
+            let truth = truth.clone();
+            thread::spawn(move || act(&truth, shard, deeds[shard]))
+        });
+        let shards: Vec<_> = shards.collect();
+        (0..looks).for_each(|_| truth.look());
+        shards
+            .into_iter()
+            .for_each(|shard| shard.join().expect("it does not panic"));
+        let takes = deeds.into_iter().flatten().filter(|deed| matches!(deed, Take));
+        let all = Position(takes.count() as u64);
+        assert_eq!(truth.line.ordered(), all, "it is never stuck");
+    }
 }
 
 fn act(truth: &Truth, shard: usize, deeds: &[Deed]) {
@@ -126,11 +94,11 @@ fn act(truth: &Truth, shard: usize, deeds: &[Deed]) {
     }
 }
 
-/// Small worlds, each with the mistakes that it shows.
+/// Small worlds in all interleavings, and a larger one in some.
 fn explore_all() {
-    explore([&[Take, Flush], &[]], 1);
-    explore([&[Take, Take, Flush, Flush], &[]], 1);
-    explore([&[Take, Flush], &[Take, Flush, Look, Look]], 0);
+    shuttle::check_dfs(world([&[Take, Flush], &[]], 1), None);
+    shuttle::check_dfs(world([&[Take, Take, Flush, Flush], &[]], 1), None);
+    shuttle::check_random(world([&[Take, Flush], &[Take, Flush, Look, Look]], 1), 3_000);
 }
 
 #[test]
@@ -150,7 +118,11 @@ fn nothing_is_shown_before_it_is_durable_and_nothing_for_ever_unseen() {
 #[test]
 #[ignore = "explores hundreds of thousands of interleavings; make soak"]
 fn many_interleavings_of_two_shards_and_a_reader_keep_the_order() {
-    explore([&[Take, Flush], &[Take, Flush]], 1);
+    shuttle::check_dfs(world([&[Take, Flush], &[Take, Flush, Look]], 0), None);
+    shuttle::check_random(
+        world([&[Take, Take, Flush, Flush], &[Take, Flush, Look, Look]], 2),
+        200_000,
+    );
 }
 
 /// One shard waits for what another one has taken; `looks_first` is the mistake.

@@ -1,4 +1,4 @@
-//! Several shards by seed: appends, cuts, flushes and power cuts. A list of what was shown is the oracle.
+//! Several shards by seed: appends, cuts, flushes and power cuts. The oracle is a list of all that was shown.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -11,10 +11,10 @@ const PARTITIONS: usize = 5;
 const STEPS: usize = 400;
 const SEEDS: u64 = 2_000;
 
-/// Mistakes of whoever drives the order, rather than its own.
+/// Mistakes of the shards that drive the order, rather than its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mistake {
-    /// What a shard has flushed is shown at once.
+    /// A shard's own flush shows its positions.
     ShownAtOwnFlush,
     /// A generation is used before the record that opens it is durable.
     OpenNotDurable,
@@ -57,9 +57,9 @@ struct World {
     shards: Vec<Shard>,
     line: Line,
     generation: Generation,
-    /// What each position of this generation, and of those before that was shown, is.
+    /// The record of each position: of this generation, and of those that were shown before.
     given: BTreeMap<u64, u64>,
-    /// What was shown, by position.
+    /// The records that were shown, by position.
     shown: Vec<u64>,
     /// Of each record what was shown when it was appended.
     began: Vec<u64>,
@@ -227,7 +227,7 @@ impl World {
         let recovered = recovered.ok_or("it was never opened")?;
         let mut at = [0; PARTITIONS];
         let mut sequence = Vec::new();
-        // What stands below the opening was shown, or is found by its vector alone.
+        // Positions below the opening were shown; only its vector tells of them.
         let opened = recovered.cuts.first().map_or(recovered.next, |cut| cut.base);
         for cut in &recovered.cuts {
             for run in &cut.runs {

@@ -699,7 +699,7 @@ fn what_compaction_has_taken_is_told_by_epoch_and_by_producer() {
     }
 }
 
-/// A leader's tail as it was when it was told may lie where the leader has compacted since. What stands for that part was committed, all of it: a
+/// A leader may have compacted where the tail lies that it told before. The batch that stands for that part was committed, all of it: a
 /// store must not be told that a batch is half committed.
 #[test]
 fn a_tail_that_lies_in_a_gap_commits_what_stands_for_it() {

@@ -391,9 +391,8 @@ fn reassignments_that_cannot_be_are_told() {
     assert_eq!(codes, expected.map(ErrorCode::code));
 }
 
-/// The topic of the groups is moved like any other, though it is compacted; a client's compacted topic is not.
 #[test]
-fn of_compacted_topics_only_that_of_the_groups_moves() {
+fn compacted_topics_and_that_of_the_groups_move_like_others() {
     let nodes = three_with_votes();
     let mut wire = nodes[0].connect();
     let find = FindCoordinatorRequest {
@@ -419,11 +418,11 @@ fn of_compacted_topics_only_that_of_the_groups_moves() {
         ..placed("latest", &[&[2]])
     };
     assert_eq!(create(&mut wire, compacted), done());
-    let (code, told) = send(&mut wire, 1, &alter_request("latest", 0, Some(&[2, 3])));
-    assert_eq!(code, ErrorCode::InvalidReplicaAssignment);
-    assert!(told.contains("cleanup.policy=compact"), "{told}");
-    let unmoved = alter_request("latest", 0, Some(&[2]));
-    assert_eq!(send(&mut wire, 1, &unmoved), done());
+    let widened = alter_request("latest", 0, Some(&[2, 3]));
+    assert_eq!(send(&mut wire, 1, &widened), done());
+    eventually("it has two replicas", || {
+        replicas(&mut wire, "latest")[0] == (vec![2, 3], vec![2, 3])
+    });
 }
 
 #[test]
@@ -457,13 +456,6 @@ fn topics_are_placed_by_hand_and_widened_so() {
     // A lone replica need not be reached by others.
     assert_eq!(create(&mut wire, placed("lone", &[&[3], &[1]])), done());
     assert_eq!(super::leaders(&mut wire, "lone"), [3, 1]);
-    let compacted = CreatableTopic {
-        configs: vec![CreatableTopicConfig {
-            name: "cleanup.policy".into(),
-            value: Some("compact".into()),
-        }],
-        ..placed("new", &[&[1, 2]])
-    };
     let counted = |num_partitions, replication_factor| CreatableTopic {
         num_partitions,
         replication_factor,
@@ -478,7 +470,6 @@ fn topics_are_placed_by_hand_and_widened_so() {
         ),
         (placed("new", &[&[1, 3]]), invalid, "--peer"),
         (placed("new", &[&[4]]), invalid, "broker 4"),
-        (compacted, ErrorCode::InvalidConfig, "compact"),
         (
             counted(1, -1),
             ErrorCode::InvalidRequest,
