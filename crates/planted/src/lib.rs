@@ -246,6 +246,12 @@ bugs! {
     VoidCutsCount,
     /// Recovery goes on behind a gap.
     GapJumped,
+    /// A shard's floor goes up with the seal, and not with the flush.
+    FloorRaisedEarly,
+    /// A shard's own flush shows its cuts.
+    ShownAtOwnFlush,
+    /// A shard that waits for others does not look again after it has said so.
+    NoSecondLook,
 
     // In `metadata-group`.
 

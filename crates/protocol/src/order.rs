@@ -12,12 +12,14 @@
 //!
 //! Nothing here does I/O. It must never show a position that a later generation could give to another record.
 
+mod cutter;
 mod entry;
 mod line;
 mod recover;
 #[cfg(test)]
 mod tests;
 
+pub use cutter::Cutter;
 pub use entry::{Cut, Entry, Generation, Open, Run};
 pub use line::{Line, SharedNumber};
 pub use recover::{Contradiction, Recovered, recover};

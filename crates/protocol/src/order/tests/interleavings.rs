@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use planted::{Bug, with};
-use record::Position;
+use record::{Offset, Position};
 use shuttle::sync::atomic::AtomicU64 as Explored;
 use shuttle::thread;
 
@@ -125,44 +125,36 @@ fn many_interleavings_of_two_shards_and_a_reader_keep_the_order() {
     );
 }
 
-/// One shard waits for what another one has taken; `looks_first` is the mistake.
-fn wait_and_wake(looks_first: bool) {
+/// Two shards have a cut each, and the second one waits for the first.
+fn wait_and_wake() {
     shuttle::check_dfs(
-        move || {
-            let truth = Truth::new();
-            let first = truth.line.take(0, 1);
-            let woken = Arc::new(AtomicBool::new(false));
-            let other = {
-                let (truth, woken) = (truth.clone(), woken.clone());
-                thread::spawn(move || {
-                    truth.flush(0, first, None);
-                    let ordered = truth.line.ordered();
-                    if truth.line.take_waiting(ordered).any(|shard| shard == 1) {
-                        woken.store(true, SeqCst);
-                    }
-                })
-            };
-            let wanted = Position(1);
-            let is_there = match looks_first {
-                true => {
-                    let is_there = truth.line.ordered() >= wanted;
-                    truth.line.wait(1, Some(wanted));
-                    is_there
-                }
-                false => {
-                    truth.line.wait(1, Some(wanted));
-                    truth.line.ordered() >= wanted
-                }
-            };
-            other.join().expect("it does not panic");
-            assert!(is_there || woken.load(SeqCst), "it waits for ever");
+        || {
+            let line: Arc<Line<Explored>> = Arc::new(Line::new(Position(0), 2));
+            let cutters = [0, 1].map(|shard| {
+                let mut cutter = Cutter::new(line.clone(), shard, Generation(1));
+                cutter.note(0, Offset(0)..Offset(1));
+                cutter.cut(Offset(0)).expect("something was staged");
+                cutter
+            });
+            let [mut first, mut second] = cutters;
+            let other = thread::spawn(move || {
+                first.handle_durable(Offset(1));
+                let ordered = first.show(|_, _| {});
+                first.line().take_waiting(ordered).any(|shard| shard == 1)
+            });
+            second.handle_durable(Offset(1));
+            let mut is_shown = false;
+            second.show(|_, _| is_shown = true);
+            let is_woken = other.join().expect("it does not panic");
+            assert!(is_shown || is_woken, "it waits for ever");
         },
         None,
     );
 }
 
 #[test]
-fn who_waits_is_woken_or_sees_that_it_need_not_wait() {
-    wait_and_wake(false);
-    assert!(std::panic::catch_unwind(|| wait_and_wake(true)).is_err());
+fn a_shard_that_waits_is_woken_or_sees_that_it_need_not_wait() {
+    wait_and_wake();
+    let found = std::panic::catch_unwind(|| with(Bug::NoSecondLook, wait_and_wake));
+    assert!(found.is_err());
 }

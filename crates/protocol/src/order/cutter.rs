@@ -1,0 +1,160 @@
+//! The part of one shard in an order: it cuts what the shard stages, and says how far the shard's partitions may be shown.
+//!
+//! A batch goes through four states: *staged* in the shard's next frame, *cut* with positions in that same frame, *durable* with its cut, and
+//! *shown* once everything below is durable on all shards. Nothing of a partition may be shown, or acknowledged to those who wait for its
+//! commit, beyond what [`Cutter::show`] has said.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use planted::{Bug, planted};
+use record::{Offset, Position};
+
+use super::entry::{Cut, Generation, Run};
+use super::line::{Line, SharedNumber};
+
+/// See the module. Partitions go by their indexes in the topic.
+#[derive(Debug)]
+pub struct Cutter<Number = AtomicU64> {
+    line: Arc<Line<Number>>,
+    shard: usize,
+    generation: Generation,
+    /// The offsets of each partition that are staged and in no cut.
+    staged: BTreeMap<i32, Range<Offset>>,
+    /// Cuts that are not shown, in their order.
+    cuts: VecDeque<Unshown>,
+    /// The number of the first ones of these that are durable.
+    durable: usize,
+    /// The line is to tell when other shards have made durable what is below.
+    waits: bool,
+}
+
+/// A cut that is not shown.
+#[derive(Debug)]
+struct Unshown {
+    base: Position,
+    next: Position,
+    /// The offset of its entry in the shard's strand.
+    entry: Offset,
+    /// Of each of its partitions the first offset that is not in it any more.
+    ends: Vec<(i32, Offset)>,
+}
+
+impl<Number: SharedNumber> Cutter<Number> {
+    /// The part of a shard that has nothing staged yet, in a generation that is open.
+    #[must_use]
+    pub fn new(line: Arc<Line<Number>>, shard: usize, generation: Generation) -> Cutter<Number> {
+        Cutter {
+            line,
+            shard,
+            generation,
+            staged: BTreeMap::new(),
+            cuts: VecDeque::new(),
+            durable: 0,
+            waits: false,
+        }
+    }
+
+    /// The line that it takes positions from.
+    pub fn line(&self) -> &Line<Number> {
+        &self.line
+    }
+
+    /// Takes note of offsets of a partition that were staged, whole batches of them. Those of one partition follow each other.
+    ///
+    /// # Panics
+    /// They do not.
+    pub fn note(&mut self, partition: i32, offsets: Range<Offset>) {
+        assert!(offsets.start < offsets.end, "a batch has records");
+        let staged = self.staged.entry(partition);
+        let staged = staged.or_insert(offsets.start..offsets.start);
+        assert_eq!(
+            staged.end, offsets.start,
+            "batches of a partition follow each other"
+        );
+        staged.end = offsets.end;
+    }
+
+    /// The number of partitions of the next cut; 0 if nothing is to be cut.
+    pub fn partitions_staged(&self) -> usize {
+        self.staged.len()
+    }
+
+    /// Takes positions for all that was staged; gives the cut that tells of them, if there is one. It is for the frame that is to be sealed next, and `entry`
+    /// is the offset that it gets in the shard's strand: look before if there is room for it, for the positions hold up all others until it is durable.
+    ///
+    /// # Panics
+    /// A partition has more offsets staged than a run can have.
+    pub fn cut(&mut self, entry: Offset) -> Option<Cut> {
+        if self.staged.is_empty() {
+            return None;
+        }
+        let staged = std::mem::take(&mut self.staged);
+        let run_of = |(partition, offsets): (&i32, &Range<Offset>)| Run {
+            partition: *partition,
+            offsets: u32::try_from(offsets.end.0 - offsets.start.0).expect("a frame has fewer records"),
+        };
+        let runs: Vec<Run> = staged.iter().map(run_of).collect();
+        let count = runs.iter().map(|run| u64::from(run.offsets)).sum();
+        let base = self.line.take(self.shard, count);
+        if planted(Bug::FloorRaisedEarly) {
+            self.line.made_durable(self.shard, None);
+        }
+        let cut = Cut {
+            generation: self.generation,
+            base,
+            ordered: self.line.ordered(),
+            runs,
+        };
+        let ends = staged.into_iter();
+        self.cuts.push_back(Unshown {
+            base,
+            next: cut.next(),
+            entry,
+            ends: ends
+                .map(|(partition, offsets)| (partition, offsets.end))
+                .collect(),
+        });
+        Some(cut)
+    }
+
+    /// Takes note that the shard's strand is durable below an offset.
+    pub fn handle_durable(&mut self, strand: Offset) {
+        let later = self.cuts.iter().skip(self.durable);
+        let count = later.take_while(|cut| cut.entry < strand).count();
+        if count > 0 {
+            self.durable += count;
+            let floor = self.cuts.get(self.durable).map(|cut| cut.base);
+            self.line.made_durable(self.shard, floor);
+        }
+    }
+
+    /// Tells of each partition that may be shown further now, and how far: the first offset that may not. Returns what is ordered, for
+    /// [`Line::take_waiting`]. To be called after a flush, and when the line says that this shard waits no more.
+    pub fn show(&mut self, mut tell: impl FnMut(i32, Offset)) -> Position {
+        loop {
+            let ordered = self.line.ordered();
+            let is_shown = |cut: &Unshown| cut.next <= ordered || planted(Bug::ShownAtOwnFlush);
+            while self.durable > 0 && self.cuts.front().is_some_and(is_shown) {
+                let cut = self.cuts.pop_front().expect("there is a first one");
+                self.durable -= 1;
+                cut.ends
+                    .into_iter()
+                    .for_each(|(partition, end)| tell(partition, end));
+            }
+            let first = self.cuts.front().filter(|_| self.durable > 0);
+            let wanted = first.map(|cut| cut.next);
+            if self.waits || wanted.is_some() {
+                self.line.wait(self.shard, wanted);
+                self.waits = wanted.is_some();
+            }
+            // It may have come to pass just before.
+            let is_late = wanted.is_some_and(|wanted| wanted <= self.line.ordered());
+            if !is_late || planted(Bug::NoSecondLook) {
+                return ordered;
+            }
+        }
+    }
+}
