@@ -246,6 +246,8 @@ bugs! {
     VoidCutsCount,
     /// Recovery goes on behind a gap.
     GapJumped,
+    /// Partitions are shown as far as they are committed, ordered or not.
+    UnorderedShown,
     /// A shard's floor goes up with the seal, and not with the flush.
     FloorRaisedEarly,
     /// A shard's own flush shows its cuts.

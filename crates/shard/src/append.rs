@@ -222,6 +222,9 @@ impl Shard {
             Some((partition.role.log_start(), appended.next_offset)),
             "leader and store know the same log"
         );
+        if partition.is_ordered() {
+            self.orders.note(id, appended.first_offset..appended.next_offset);
+        }
         if let Role::Member(member) = &mut partition.role {
             member.note_uncommitted(appended.next_offset, batch_bytes);
             self.replication.take_room(id, batch_bytes);
@@ -305,14 +308,15 @@ impl Shard {
             log_start: leader.log_start(),
             append_time_ms,
         };
+        let (durable_here, tail) = (leader.durable_here(), partition.tail());
         let (queue, reached) = match request.acks {
             // No client is told; but code that holds the other end learns that it was not refused.
             Acks::None => {
                 let _ = request.reply.send(Ok(outcome));
                 return;
             }
-            Acks::Leader => (&mut partition.waiting_durable, leader.durable_here()),
-            Acks::Quorum => (&mut partition.waiting_committed, leader.tail()),
+            Acks::Leader => (&mut partition.waiting_durable, durable_here),
+            Acks::Quorum => (&mut partition.waiting_committed, tail),
         };
         if next_offset <= reached || planted(Bug::AnsweredWhenStaged) {
             let _ = request.reply.send(Ok(outcome));
@@ -334,6 +338,10 @@ impl Shard {
     /// metadata's, and last those that wait for memory. An append may go from the first room to the other one, behind those of
     /// its partition. When the turn is spent, the rest waits for the next one.
     pub(super) fn append_waiting(&self) {
+        if !self.waiting.for_journal.borrow().is_empty() {
+            // They would take the room for the cuts of what was staged before them.
+            self.stage_cuts();
+        }
         self.layout.note_room();
         self.examinations.note_room();
         self.delete_refused();

@@ -152,7 +152,7 @@ impl Shard {
             return None;
         }
         match policy_of(partition) {
-            Some(policy) => store.compaction_need(id, &policy, partition.role.tail(), now_ms),
+            Some(policy) => store.compaction_need(id, &policy, partition.tail(), now_ms),
             // It was compacted once: there is nothing more to do than to tidy up.
             None => store.may_have_leftovers(id).then(CompactionNeed::default),
         }
@@ -247,7 +247,7 @@ impl Shard {
         let partition = partitions.get(&id)?;
         Some(CompactionOrder {
             policy: policy_of(partition).filter(|_| self.may_compact(id, partition))?,
-            committed: partition.role.tail(),
+            committed: partition.tail(),
             now_ms: self.clock.wall_ms(),
             limits: self.settings.batch_limits,
             key_map_bytes: means.key_map_bytes,

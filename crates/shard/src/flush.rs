@@ -92,10 +92,12 @@ impl Shard {
         let mut wanted_before = 0;
         loop {
             let awaited = self.until_flush_is_wanted().await;
+            self.stage_cuts();
             let wanted = self.store.borrow().staged_before();
             assert!(wanted_before <= wanted, "frames are never taken back");
             wanted_before = wanted;
             while wanted > 0 && !self.store.borrow().is_durable(wanted - 1) {
+                self.stage_cuts();
                 // None once the journal is dead: what is staged is never flushed.
                 let next = self.store.borrow_mut().next_flush();
                 let Some(flush) = next else { break };
@@ -158,7 +160,7 @@ impl Shard {
     }
 
     /// Takes a flush's outcome: commits what became durable, or steps down; then appends that waited for room have a turn.
-    fn apply_flush(&self, flush: Flush, result: io::Result<()>) {
+    pub(super) fn apply_flush(&self, flush: Flush, result: io::Result<()>) {
         let result = if planted(Bug::FlushErrorIgnored) {
             Ok(())
         } else {
@@ -184,6 +186,7 @@ impl Shard {
             .borrow_mut()
             .settle(|frame| store.is_durable(frame));
         let mut partitions = self.partitions.borrow_mut();
+        let mut strands = Vec::new();
         for (id, next_offset) in durable {
             // A partition may have been deleted while its last batch was on its way: nothing of it holds layout up.
             let Some(partition) = partitions.get_mut(&id) else {
@@ -191,8 +194,12 @@ impl Shard {
                 continue;
             };
             self.commit_one(&mut store, id, partition, next_offset);
+            if let Some(topic) = partition.strand_of {
+                strands.push((topic, partition.tail()));
+            }
         }
         drop((store, partitions));
+        self.commit_strands(&strands);
         self.note_flushed();
     }
 

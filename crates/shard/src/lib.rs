@@ -10,6 +10,7 @@ mod examinations;
 mod flush;
 mod layout;
 mod member;
+mod order;
 mod partition;
 mod producer_room;
 mod read;
@@ -55,6 +56,8 @@ use examinations::Examinations;
 use flush::Flushing;
 use layout::Layout;
 pub use member::Report;
+use order::Orders;
+pub use order::{Order, TellShards};
 pub(crate) use partition::Partition;
 use producer_room::ProducerRoom;
 pub use read::{ReadRefusal, ReadRequest, ReadResult, Watch};
@@ -170,6 +173,7 @@ pub struct Shard {
     /// Appends that wait for room.
     waiting: WaitingRooms,
     flushing: Flushing,
+    orders: Orders,
     layout: Layout,
     removals: Removals,
     replication: Replication,
@@ -221,6 +225,7 @@ impl Shard {
             examinations: Examinations::default(),
             waiting: WaitingRooms::default(),
             flushing: Flushing::default(),
+            orders: Orders::default(),
             layout: Layout::since(began),
             removals: Removals::default(),
             replication,

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::{Arc, Weak};
 
+use planted::{Bug, planted};
 use protocol::metadata::TopicSettings;
 use protocol::{Action, Leader};
 use record::{Offset, TopicId, whole_ms};
@@ -38,6 +39,10 @@ pub(crate) struct Partition {
     readers_swept: usize,
     /// The tail up to which readers were let and producers answered.
     shown_tail: Offset,
+    /// The end of what is ordered, if its topic has one order: nobody is shown more.
+    ordered: Option<Offset>,
+    /// The topic whose cuts it keeps, if it is a strand.
+    pub(super) strand_of: Option<TopicId>,
     counters: OnceCell<Rc<TopicCounters>>,
 }
 
@@ -89,6 +94,8 @@ impl Partition {
             shown_tail: role.tail(),
             role,
             topic,
+            ordered: None,
+            strand_of: None,
             standing: Standing::default(),
             is_abandoned: false,
             waiting_committed: VecDeque::new(),
@@ -117,6 +124,7 @@ impl Partition {
     pub(super) fn act_on(&mut self, action: Action) {
         match action {
             Action::Commit { tail, held } => {
+                let (tail, held) = (self.shown_of(tail), self.shown_of(held));
                 assert!(
                     self.shown_tail <= tail,
                     "the tail that clients were told never moves back"
@@ -141,6 +149,38 @@ impl Partition {
             }
             Action::Abandon { .. } => self.refuse_waiting(&AppendRefusal::NotLeader),
         }
+    }
+
+    /// The end of what readers may see, and of what producers are acknowledged that wait for the ack quorum.
+    pub(super) fn tail(&self) -> Offset {
+        self.shown_of(self.role.tail())
+    }
+
+    /// As much of what is committed as may be shown.
+    pub(super) fn shown_of(&self, committed: Offset) -> Offset {
+        match self.ordered {
+            Some(ordered) if !planted(Bug::UnorderedShown) => ordered.min(committed),
+            _ => committed,
+        }
+    }
+
+    /// Says whether its topic has one order.
+    pub(super) fn is_ordered(&self) -> bool {
+        self.ordered.is_some()
+    }
+
+    /// Its topic has one order from here on, and all below an offset has its position.
+    pub(super) fn begin_order(&mut self, ordered: Offset) {
+        self.ordered = Some(ordered);
+        self.shown_tail = self.tail();
+    }
+
+    /// All below an offset is ordered.
+    pub(super) fn show(&mut self, ordered: Offset) {
+        assert!(self.ordered <= Some(ordered), "what is ordered stays so");
+        self.ordered = Some(ordered);
+        let tail = self.role.tail();
+        self.act_on(Action::Commit { tail, held: tail });
     }
 
     /// The end of what is durable here, if this node leads.

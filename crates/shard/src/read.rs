@@ -161,7 +161,7 @@ impl Shard {
             log_start,
             mut tail,
             next_offset,
-        } = self.view(&partition.role, request.from_any)?;
+        } = self.view(partition, request.from_any)?;
         check_epoch(request.epoch, epoch)?;
         if let Ok(leader) = partition.role.leader() {
             partition.check_bounds(leader);
@@ -199,7 +199,8 @@ impl Shard {
 
     /// The bounds of a partition that readers may see here. A replica that only follows shows, to those that may read anywhere, as much as it knows
     /// to be committed, for as long as its leader reaches it.
-    fn view(&self, role: &Role, from_any: bool) -> Result<View, NotLed> {
+    fn view(&self, partition: &Partition, from_any: bool) -> Result<View, NotLed> {
+        let role = &partition.role;
         let leader = match role.open_leader() {
             Err(NotLed::NotLeader) if from_any => return self.follower_view(role).ok_or(NotLed::NotLeader),
             leader => leader?,
@@ -207,7 +208,7 @@ impl Shard {
         Ok(View {
             epoch: leader.epoch(),
             log_start: leader.log_start(),
-            tail: leader.tail(),
+            tail: partition.shown_of(leader.tail()),
             next_offset: leader.next_offset(),
         })
     }
@@ -341,7 +342,7 @@ impl Shard {
         let mut partitions = self.partitions.borrow_mut();
         for watch in watches {
             let has_not_moved = |partition: &&mut Box<Partition>| {
-                let view = self.view(&partition.role, true);
+                let view = self.view(partition, true);
                 view.is_ok_and(|view| view.tail <= watch.seen)
             };
             match partitions.get_mut(&watch.partition).filter(has_not_moved) {

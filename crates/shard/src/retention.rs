@@ -250,9 +250,9 @@ impl Shard {
         });
         let store = self.store.borrow();
         let start = store.retention_start(id, age, partition.topic.retention_bytes)?;
-        // Only committed records can be given up.
+        // Only records that were shown can be given up.
         let leader = partition.role.leader().ok()?;
-        let start = start.min(leader.tail());
+        let start = start.min(partition.tail());
         (start > leader.log_start()).then_some(start)
     }
 }

@@ -5,6 +5,7 @@ mod epochs;
 mod examinations;
 mod leases;
 mod lending;
+mod order;
 mod recompression;
 mod replicas;
 mod sharing;
@@ -95,8 +96,13 @@ fn unflushed_shard(disk: &SimulatedDisk) -> Rc<Shard> {
 
 /// A shard that has its partitions open, and does not serve yet.
 fn starting_shard(disk: &SimulatedDisk) -> Rc<Shard> {
+    shard_with(disk, &[(FLUSHED, topic("fsync")), (MEMORY, topic("memory"))])
+}
+
+/// A shard with these partitions, as the disk has them.
+fn shard_with(disk: &SimulatedDisk, partitions: &[(PartitionId, TopicSettings)]) -> Rc<Shard> {
     let disk: Arc<dyn Disk> = Arc::new(disk.clone());
-    let (store, _) = Store::open(disk, Random::SYSTEM, CONFIG).expect("it is new");
+    let (store, recovered) = Store::open(disk, Random::SYSTEM, CONFIG).expect("it is sound");
     let settings = ShardSettings {
         node: NodeId(1),
         producer_limits: ProducerLimits::default(),
@@ -116,10 +122,11 @@ fn starting_shard(disk: &SimulatedDisk) -> Rc<Shard> {
         store,
         threads,
     );
-    for (id, durability) in [(FLUSHED, "fsync"), (MEMORY, "memory")] {
+    for (id, topic) in partitions {
+        let found = recovered.partitions.iter().find(|found| found.id == *id);
         shard
-            .open_partition(id, None, topic(durability), None)
-            .expect("it is new");
+            .open_partition(*id, None, *topic, found)
+            .expect("its log is sound");
     }
     prepare(&shard);
     shard

@@ -1,0 +1,234 @@
+//! Two shards by seed: appends, flushes, letters and power cuts in any order. What was shown or acknowledged before a power cut stands after it, at the
+//! same positions.
+
+use platform::random::SeededRandom;
+use storage::Flush;
+
+use super::*;
+
+const SEEDS: u64 = 150;
+const STEPS: usize = 120;
+
+/// An append that is not answered yet.
+struct Asked {
+    shard: usize,
+    partition: i32,
+    answer: AppendAnswer,
+}
+
+struct World {
+    random: SeededRandom,
+    pair: Pair,
+    /// The flushes that are on their way.
+    flights: [Option<Flush>; 2],
+    asked: Vec<Asked>,
+    /// As many records of each partition were acknowledged, by its index.
+    acknowledged: Vec<i64>,
+    /// The partitions of positions that were shown, before the last start.
+    known: Vec<i32>,
+}
+
+/// The order as the shards have it now.
+struct Told {
+    /// The partition of each position since the generation began, at this one.
+    first: Position,
+    partitions: Vec<i32>,
+    vector: Vec<Offset>,
+}
+
+impl Told {
+    fn of(recovered: &Recovered) -> Told {
+        let runs = recovered.cuts.iter().flat_map(|cut| &cut.runs);
+        let partitions: Vec<i32> = runs
+            .flat_map(|run| std::iter::repeat_n(run.partition, run.offsets as usize))
+            .collect();
+        Told {
+            first: Position(recovered.next.0 - partitions.len() as u64),
+            partitions,
+            vector: recovered.vector.clone(),
+        }
+    }
+
+    /// The same below a position.
+    fn below(mut self, position: Position) -> Told {
+        while self.first.0 + self.partitions.len() as u64 > position.0 {
+            let last = self.partitions.pop();
+            let last = last.expect("a generation is only left behind by a later one");
+            self.vector[last as usize] = self.vector[last as usize].advance(-1);
+        }
+        self
+    }
+}
+
+impl World {
+    async fn new(seed: u64) -> World {
+        World {
+            random: SeededRandom::new(seed),
+            pair: Pair::new().await,
+            flights: [None, None],
+            asked: Vec::new(),
+            acknowledged: vec![0; 2 * PARTITIONS_EACH as usize],
+            known: Vec::new(),
+        }
+    }
+
+    fn below(&mut self, bound: usize) -> usize {
+        self.random.below(bound as u64) as usize
+    }
+
+    fn append(&mut self) {
+        let (shard, partition) = (self.below(2), self.below(PARTITIONS_EACH as usize) as i32);
+        let bytes = 10 + self.below(2_000);
+        let acks = Acks::Quorum;
+        let answer = append_as(&self.pair.shards[shard], of_shard(shard, partition), bytes, acks);
+        self.asked.push(Asked {
+            shard,
+            partition,
+            answer,
+        });
+    }
+
+    /// Seals a frame of a shard with its cut, and sends it off, if it has one and no other is on its way.
+    fn seal(&mut self) {
+        let index = self.below(2);
+        let shard = &self.pair.shards[index];
+        if self.flights[index].is_none() {
+            shard.stage_cuts();
+            self.flights[index] = shard.store.borrow_mut().next_flush();
+        }
+    }
+
+    fn land(&mut self) {
+        let index = self.below(2);
+        if let Some(flush) = self.flights[index].take() {
+            let outcome = flush.run();
+            self.pair.shards[index].apply_flush(flush, outcome);
+        }
+    }
+
+    /// The order, out of all that is durable.
+    async fn told(&self) -> Told {
+        Told::of(&self.pair.look().await)
+    }
+
+    async fn check(&mut self) {
+        let told = self.told().await.below(self.pair.line.ordered());
+        for shard in 0..2 {
+            for partition in 0..PARTITIONS_EACH {
+                let shown = self.pair.tail(shard, partition).await;
+                let index = of_shard(shard, partition).index as usize;
+                assert!(
+                    shown <= told.vector[index].0,
+                    "partition {index} is shown below {shown}, and ordered below {}",
+                    told.vector[index]
+                );
+            }
+        }
+        let mut open = Vec::new();
+        for mut asked in std::mem::take(&mut self.asked) {
+            match asked.answer.try_recv() {
+                Err(_) => open.push(asked),
+                Ok(outcome) => {
+                    let end = outcome.expect("nothing refuses it").first_offset.0 + 1;
+                    let shown = self.pair.tail(asked.shard, asked.partition).await;
+                    assert!(end <= shown, "what is acknowledged is shown");
+                    let index = of_shard(asked.shard, asked.partition).index as usize;
+                    self.acknowledged[index] = self.acknowledged[index].max(end);
+                }
+            }
+        }
+        self.asked = open;
+    }
+
+    async fn crash(mut self) -> World {
+        let told = self.told().await.below(self.pair.line.ordered());
+        self.known.truncate(told.first.0 as usize);
+        self.known.extend(&told.partitions);
+        self.asked.clear();
+        for flush in std::mem::take(&mut self.flights).into_iter().flatten() {
+            // It may be on the disk, and nobody has heard of it.
+            if self.random.chance(1, 2) {
+                flush.run().expect("the disk works");
+            }
+        }
+        let survivors = self.random.next_u64();
+        self.pair = self.pair.crash(survivors).await;
+        let found = Told::of(&self.pair.recovered);
+        let mut sequence = self.known[..found.first.0 as usize].to_vec();
+        sequence.extend(&found.partitions);
+        assert!(
+            sequence.starts_with(&self.known),
+            "{:?} were shown, and are {sequence:?} after a start",
+            self.known
+        );
+        for (acknowledged, next) in self.acknowledged.iter().zip(&found.vector) {
+            assert!(*acknowledged <= next.0, "what was acknowledged has its position");
+        }
+        // What was found may be shown from now on.
+        self.known = sequence;
+        self
+    }
+}
+
+async fn run(seed: u64) {
+    let mut world = World::new(seed).await;
+    for _ in 0..STEPS {
+        match world.below(100) {
+            0..40 => world.append(),
+            40..60 => world.seal(),
+            60..80 => world.land(),
+            80..92 => world.pair.deliver(),
+            92..98 => world.check().await,
+            _ => world = world.crash().await,
+        }
+    }
+    // Everything comes to be shown, and answered.
+    for _ in 0..4 * STEPS {
+        world.seal();
+        world.land();
+        world.pair.deliver();
+    }
+    world.check().await;
+    assert!(world.asked.is_empty(), "all are answered");
+    let recovered = world.pair.look().await;
+    assert_eq!(recovered.next, world.pair.line.ordered());
+    for shard in 0..2 {
+        for partition in 0..PARTITIONS_EACH {
+            let index = of_shard(shard, partition).index as usize;
+            let shown = world.pair.tail(shard, partition).await;
+            assert_eq!(Offset(shown), recovered.vector[index]);
+        }
+    }
+}
+
+fn run_all() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.expect("the system has threads");
+    for seed in 0..SEEDS {
+        let ran = std::panic::AssertUnwindSafe(|| LocalSet::new().block_on(&runtime, run(seed)));
+        if let Err(panic) = std::panic::catch_unwind(ran) {
+            eprintln!("seed {seed}");
+            std::panic::resume_unwind(panic);
+        }
+    }
+}
+
+#[test]
+fn what_was_shown_stands_at_its_position_whatever_is_lost() {
+    run_all();
+}
+
+#[test]
+fn each_mistake_is_found() {
+    for bug in [
+        Bug::UnorderedShown,
+        Bug::ShownAtOwnFlush,
+        Bug::FloorRaisedEarly,
+        Bug::FloorOverwritten,
+        Bug::VoidCutsCount,
+        Bug::GapJumped,
+    ] {
+        let found = std::panic::catch_unwind(|| with(bug, run_all));
+        assert!(found.is_err(), "{bug:?}");
+    }
+}
