@@ -88,6 +88,12 @@ impl World {
         });
     }
 
+    /// Cuts what a shard has staged, while a flush of it may be on its way.
+    fn cut(&mut self) {
+        let index = self.below(2);
+        self.pair.shards[index].stage_cuts();
+    }
+
     /// Seals a frame of a shard with its cut, and sends it off, if it has one and no other is on its way.
     fn seal(&mut self) {
         let index = self.below(2);
@@ -175,8 +181,9 @@ async fn run(seed: u64) {
     for _ in 0..STEPS {
         match world.below(100) {
             0..40 => world.append(),
-            40..60 => world.seal(),
-            60..80 => world.land(),
+            40..50 => world.cut(),
+            50..65 => world.seal(),
+            65..80 => world.land(),
             80..92 => world.pair.deliver(),
             92..98 => world.check().await,
             _ => world = world.crash().await,
@@ -207,7 +214,7 @@ fn run_all() {
     for seed in 0..SEEDS {
         let ran = std::panic::AssertUnwindSafe(|| LocalSet::new().block_on(&runtime, run(seed)));
         if let Err(panic) = std::panic::catch_unwind(ran) {
-            eprintln!("seed {seed}");
+            eprintln!("seed {seed} fails");
             std::panic::resume_unwind(panic);
         }
     }
