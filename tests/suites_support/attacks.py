@@ -11,7 +11,7 @@ import threading
 import time
 
 from suites_support import messages, raw_batches, wire
-from suites_support.suite import demand, wait_until
+from suites_support.suite import wait_until
 
 # The address of attackers; clients that do nothing wrong have another.
 ADDRESS = "127.0.0.2"
@@ -72,7 +72,6 @@ class Attack:
         self.thread.join(60)
         if self.failure:
             raise self.failure
-        demand(self.struck, f"{self.name}: not one blow was struck")
 
 
 def prepare(node):

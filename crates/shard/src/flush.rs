@@ -92,6 +92,7 @@ impl Shard {
         let mut wanted_before = 0;
         loop {
             let awaited = self.until_flush_is_wanted().await;
+            // After a start a cut may be all that there is to flush.
             self.stage_cuts();
             let wanted = self.store.borrow().staged_before();
             assert!(wanted_before <= wanted, "frames are never taken back");

@@ -117,6 +117,7 @@ impl Shard {
             partition.begin_order(shown);
             if shown < next {
                 self.orders.note(id, shown..next);
+                self.flushing.want();
             }
         }
     }

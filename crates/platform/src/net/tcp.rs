@@ -103,6 +103,18 @@ mod tests {
         listener.accept().await.expect("a client");
     }
 
+    #[tokio::test]
+    async fn of_two_that_begin_at_one_address_the_first_lets_clients_in() {
+        let free = Tcp.listen("127.0.0.1:0").expect("a free port");
+        let address = free.address().expect("it is bound").to_string();
+        drop(free);
+        let [first, second] = [(); 2].map(|()| Tcp.listen(&address).expect("nobody is let in there"));
+        let listener = first.attach().expect("nobody else is there");
+        let taken = second.attach().map(drop).map_err(|error| error.kind());
+        assert_eq!(taken, Err(std::io::ErrorKind::AddrInUse));
+        drop(listener);
+    }
+
     #[test]
     fn an_address_that_is_taken_is_an_error() {
         let bound = Tcp.listen("127.0.0.1:0").expect("a free port");

@@ -275,6 +275,13 @@ async fn records_without_a_position_get_one_after_a_power_cut() {
         assert_eq!(pair.recovered.generation, Generation(2));
         assert_eq!(pair.tail(1, 1).await, 1, "it has no position yet");
         pair.flush();
+        let is_shown = async {
+            while pair.tail(1, 1).await < 2 {
+                tokio::task::yield_now().await;
+            }
+        };
+        let shown = timeout(PATIENCE, is_shown).await;
+        shown.expect("it gets one though nobody appends");
         offset(pair.append(0, 0)).await;
         assert_eq!(offset(pair.append(1, 1)).await, 2);
         assert_eq!([pair.tail(0, 0).await, pair.tail(1, 1).await], [3, 3]);
