@@ -14,6 +14,7 @@ FAULTS ?= 200
 # Anything here: one node's disk is put back from an earlier copy now and then.
 COPIES ?=
 TABLES ?=
+ORDER ?=
 # How long `make fuzz` goes on.
 SECONDS ?= 60
 
@@ -28,7 +29,7 @@ help:
 	@echo "make verify   change nothing: format, lints, documentation, crate arrows"
 	@echo "make fix      format, and apply what the lints can apply"
 	@echo "make fuzz     TARGET=... SECONDS=60: fuzz one target; without TARGET, list them"
-	@echo "make sim      SEED=n, or SEEDS=2000; NODES=1 FAULTS=200 COPIES=1 BITS=1 TABLES=1: whole nodes in one thread, with faults"
+	@echo "make sim      SEED=n, or SEEDS=2000; NODES=1 FAULTS=200 COPIES=1 BITS=1 TABLES=1 ORDER=1: whole nodes in one thread, with faults"
 	@echo "make bench    measure, and write the report"
 	@echo "make soak     what takes hours: many kills and power cuts, tests of many seeds, fuzzing, an hour of load"
 
@@ -62,6 +63,7 @@ test:
 	part cargo test --manifest-path fuzz/Cargo.toml --no-fail-fast; \
 	part tests/peers; \
 	part simulator --seeds 300; \
+	part simulator --order --seeds 100; \
 	part tests/run; \
 	echo "minutes of the parts:$${minutes#,}"; \
 	exit $$status
@@ -88,9 +90,9 @@ fix:
 sim:
 	cargo build --profile simulated -p simulator
 ifdef SEED
-	RUST_LOG=$${RUST_LOG:-simulator=info} "$(CARGO_TARGET_DIR)/simulated/simulator" --nodes "$(NODES)" --faults "$(FAULTS)" $(if $(COPIES),--copies) $(if $(BITS),--bits) $(if $(TABLES),--tables) --seed "$(SEED)"
+	RUST_LOG=$${RUST_LOG:-simulator=info} "$(CARGO_TARGET_DIR)/simulated/simulator" --nodes "$(NODES)" --faults "$(FAULTS)" $(if $(COPIES),--copies) $(if $(BITS),--bits) $(if $(TABLES),--tables) $(if $(ORDER),--order) --seed "$(SEED)"
 else
-	"$(CARGO_TARGET_DIR)/simulated/simulator" --nodes "$(NODES)" --faults "$(FAULTS)" $(if $(COPIES),--copies) $(if $(BITS),--bits) $(if $(TABLES),--tables) --seeds "$(SEEDS)"
+	"$(CARGO_TARGET_DIR)/simulated/simulator" --nodes "$(NODES)" --faults "$(FAULTS)" $(if $(COPIES),--copies) $(if $(BITS),--bits) $(if $(TABLES),--tables) $(if $(ORDER),--order) --seeds "$(SEEDS)"
 endif
 
 fuzz:

@@ -268,6 +268,22 @@ def read_all(node, topics):
     return log
 
 
+def read_to_end(node, topic, tail):
+    """The offsets and values of a topic's only partition below its tail."""
+    consumer = Consumer(reading(node))
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    found, limit = [], time.monotonic() + STALL_SECONDS
+    while not found or found[-1][0] < tail - 1:
+        for message in consumer.consume(5000, timeout=1):
+            if message.error() is not None:
+                raise Violation(f"reading {topic}: {message.error()}")
+            limit = time.monotonic() + STALL_SECONDS
+            found.append((message.offset(), message.value()))
+        demand(time.monotonic() < limit, f"{topic}: no record for {STALL_SECONDS} s behind {len(found)} of {tail}")
+    consumer.close()
+    return found
+
+
 def report(ledger, checked, log, faults):
     """One line that says how much the run proved."""
     demand(checked > 0, "nothing was acknowledged, so nothing was proved")

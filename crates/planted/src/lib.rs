@@ -254,6 +254,8 @@ bugs! {
     ShownAtOwnFlush,
     /// A shard that waits for others does not look again after it has said so.
     NoSecondLook,
+    /// A page says that one offset more has a position.
+    VectorOffByOne,
 
     // In `metadata-group`.
 

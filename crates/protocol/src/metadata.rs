@@ -43,7 +43,7 @@ pub use image::ImageWriter;
 pub use level::FeatureLevel;
 pub use log::{Growth, ImagePart, Replay, ReplayError, image_parts};
 pub use memory::Plans;
-pub use plan::{NewTopic, PRODUCER_ID_BLOCK, PlanError, PlanLimits};
+pub use plan::{NewTopic, NoOrder, PRODUCER_ID_BLOCK, PlanError, PlanLimits};
 pub use topic_config::{
     ConfigChange, ConfigEntry, ConfigError, ConfigSource, Route, TopicConfig, TopicSettings,
 };

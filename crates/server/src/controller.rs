@@ -30,7 +30,7 @@ use protocol::metadata::{
 use record::{BatchBuilder, Compression, Record};
 use shard::{Acks, AppendRefusal, AppendRequest, DiskShortage};
 use storage::Reserve;
-use tokio::sync::{Mutex, oneshot};
+use tokio::sync::{Mutex, MutexGuard, oneshot};
 
 use crate::budget::SharedRoom;
 use crate::change_log::TopicBefore;
@@ -98,6 +98,11 @@ pub(crate) struct Controller {
 }
 
 impl Controller {
+    /// The turn to change the metadata, until it is dropped.
+    pub(crate) async fn turn(&self) -> MutexGuard<'_, ()> {
+        self.turn.lock().await
+    }
+
     fn grow(&self, bytes: usize) {
         let mut growth = self.growth.get();
         growth.add(bytes);
@@ -186,7 +191,7 @@ impl Core {
         mut plan: impl FnMut(&Metadata, W, &mut Plans) -> Result<Command, PlanError>,
     ) -> Vec<Changed> {
         let controller = self.controller.as_ref().expect("changes are sent to core 0");
-        let _turn = controller.turn.lock().await;
+        let _turn = controller.turn().await;
         let mut changed = Vec::with_capacity(wanted.len());
         let mut wanted = wanted.into_iter();
         while wanted.len() > 0 {
@@ -285,7 +290,9 @@ impl Core {
                 self.facts.change_log.tell_command(now, command, before.as_ref());
             }
         }
-        let told = self.tell_others(committed).await;
+        let committed = Arc::new(committed);
+        let told = self.tell_others(&committed).await;
+        self.open_orders(&committed).await;
         (applied, told)
     }
 
@@ -318,11 +325,10 @@ impl Core {
     }
 
     /// Has the other cores apply what this one has applied.
-    async fn tell_others(&self, commands: Vec<Command>) -> Result<(), Stopping> {
+    async fn tell_others(&self, commands: &Arc<Vec<Command>>) -> Result<(), Stopping> {
         if commands.is_empty() {
             return Ok(());
         }
-        let commands = Arc::new(commands);
         let others = (1..self.facts.mailboxes.cores()).map(|core| {
             let commands = commands.clone();
             self.facts.mailboxes.carry_out(core, move |core| async move {

@@ -37,6 +37,7 @@ use crate::fetch_session::{FetchSessions, SessionRoom};
 use crate::groups::Groups;
 use crate::idle_poll::IdlePoll;
 use crate::mailbox::{Mailbox, Mailboxes};
+use crate::order::Orders;
 use crate::peers::{Peers, WantedLinks};
 use crate::producer_ids::ProducerIds;
 
@@ -200,6 +201,7 @@ pub(crate) struct Core {
     pub(crate) sessions: RefCell<FetchSessions>,
     pub(crate) producer_ids: ProducerIds,
     pub(crate) groups: Groups,
+    pub(crate) orders: Orders,
     pub(crate) counters: CoreCounters,
     pub(crate) idle_poll: Arc<IdlePoll>,
     /// On core 0: the only place where metadata changes.
@@ -245,6 +247,7 @@ impl Core {
             sessions: RefCell::new(FetchSessions::new(index, session_room(&facts.config))),
             producer_ids: ProducerIds::default(),
             groups: Groups::default(),
+            orders: Orders::default(),
             counters: CoreCounters::default(),
             idle_poll: IdlePoll::new(facts.clock.clone(), facts.config.idle_poll),
             controller: (index == 0).then(Controller::default),

@@ -174,7 +174,7 @@ fn plan_code(error: &PlanError) -> ErrorCode {
         PlanError::ReplicaCount { .. }
         | PlanError::ReplicasMax { .. }
         | PlanError::UnreachableNodes { .. } => ErrorCode::InvalidReplicationFactor,
-        PlanError::CompactedReplicas { .. } => ErrorCode::InvalidConfig,
+        PlanError::CompactedReplicas { .. } | PlanError::NoOrder(_) => ErrorCode::InvalidConfig,
         PlanError::CompactedMove { .. }
         | PlanError::Unreachable { .. }
         | PlanError::ChosenPartitions { .. }

@@ -23,8 +23,9 @@ use protocol::groups::{
 };
 use protocol::leader::NodeId;
 use protocol::metadata::{
-    Command, INTERNAL_REPLICAS, NewTopic, PlanError, PlanLimits, Plans, Topic, fresh_topic_id,
+    Command, ConfigChange, INTERNAL_REPLICAS, NewTopic, PlanError, PlanLimits, Plans, Topic, fresh_topic_id,
 };
+use protocol::order::keeper_of;
 use protocol::{ApplyError, Leader, groups};
 use record::{PartitionId, TopicId};
 
@@ -32,6 +33,7 @@ use crate::budget::SharedRoom;
 use crate::controller::ChangeError;
 use crate::core::Core;
 use crate::error_codes::coordinator_code;
+use crate::order::twin_name;
 
 pub(crate) use internal_topic::{FIXED_CONFIG, own_config, topic_settings};
 pub(crate) use lags::{GroupLag, watch_lags};
@@ -288,7 +290,7 @@ impl Core {
                     }
                 }
                 hosts.entry(partition.index).or_insert_with(|| {
-                    let topics = metadata.topics().map(there).collect();
+                    let topics = metadata.topics().flat_map(there).collect();
                     let settings = settings(&self.facts.config.groups);
                     let change_log = self.facts.change_log.clone();
                     GroupHost::open(
@@ -307,14 +309,18 @@ impl Core {
         });
     }
 
-    /// The change that a command has made to a topic, for coordinators. It was just applied.
-    pub(crate) fn topic_change(&self, command: &Command) -> Option<TopicChange> {
+    /// The changes that a command has made to a topic and its twin, for coordinators. It was just applied.
+    pub(crate) fn topic_changes(&self, command: &Command) -> Vec<TopicChange> {
+        let now = |id| self.with_metadata(|metadata| metadata.topic(id).map(there));
         match command {
-            Command::DeleteTopic { id } => Some(TopicChange::Gone { id: *id }),
+            Command::DeleteTopic { id } => gone(*id).collect(),
             Command::CreateTopic { id, .. } | Command::CreatePartitions { id, .. } => {
-                self.with_metadata(|metadata| metadata.topic(*id).map(there))
+                now(*id).into_iter().flatten().collect()
             }
-            _ => None,
+            Command::SetTopicConfig { id, changes, .. } if changes.iter().any(ConfigChange::is_of_order) => {
+                now(*id).into_iter().flatten().skip(1).collect()
+            }
+            _ => Vec::new(),
         }
     }
 
@@ -330,13 +336,28 @@ impl Core {
     }
 }
 
-/// A topic as coordinators are told of it.
-pub(crate) fn there(topic: &Topic) -> TopicChange {
-    TopicChange::There {
+/// A topic as coordinators are told of it, and then its twin, which has one partition if there is one.
+pub(crate) fn there(topic: &Topic) -> impl Iterator<Item = TopicChange> + use<> {
+    let own = TopicChange::There {
         topic: Arc::clone(&topic.name),
         id: topic.id,
         partition_count: topic.partition_count(),
-    }
+    };
+    let id = keeper_of(topic.id);
+    let twin = match topic.settings.is_ordered {
+        true => TopicChange::There {
+            topic: twin_name(topic).into(),
+            id,
+            partition_count: 1,
+        },
+        false => TopicChange::Gone { id },
+    };
+    [own, twin].into_iter()
+}
+
+/// A topic that is gone, and its twin.
+pub(crate) fn gone(id: TopicId) -> impl Iterator<Item = TopicChange> {
+    [id, keeper_of(id)].into_iter().map(|id| TopicChange::Gone { id })
 }
 
 fn settings(config: &crate::config::GroupSettings) -> groups::Settings {

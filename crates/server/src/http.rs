@@ -13,6 +13,7 @@ mod cores;
 mod counters;
 mod follow;
 mod groups;
+mod in_order;
 mod json_body;
 mod json_words;
 mod limits;

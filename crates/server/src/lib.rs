@@ -32,6 +32,7 @@ mod maintenance;
 mod metadata_at_rest;
 mod metrics;
 mod node;
+mod order;
 mod owner;
 mod peers;
 mod producer_ids;

@@ -10,7 +10,7 @@ use crate::core::Core;
 use crate::error_codes::read_code;
 use crate::owner::ask_owners;
 
-/// The bounds of a partition's log: the first offset that is kept, and the first that is not committed.
+/// The bounds of a partition's log: the first offset that is kept, and the first that readers are not shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LogBounds {
     pub(crate) log_start: Offset,
@@ -23,11 +23,9 @@ impl LogBounds {
     /// # Errors
     /// It is not here, or not led here.
     pub(crate) fn of(shard: &Shard, partition: PartitionId) -> Result<LogBounds, ReadRefusal> {
-        let bounds = shard.with_leader(partition, |leader| LogBounds {
-            log_start: leader.log_start(),
-            tail: leader.tail(),
-        });
-        Ok(bounds?)
+        let tail = shard.shown_tail(partition)?;
+        let log_start = shard.with_leader(partition, |leader| leader.log_start())?;
+        Ok(LogBounds { log_start, tail })
     }
 
     /// The number of offsets between a reader that goes on at `next` and the tail.

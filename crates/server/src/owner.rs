@@ -60,14 +60,33 @@ impl<Q> Default for Questions<Q> {
 /// Answers in the order of their questions. Not one list: it would be moved as it grows.
 pub(crate) type Answers<A> = Flatten<vec::IntoIter<Vec<Result<A, ErrorCode>>>>;
 
-/// Has each question answered by `work` on the core that owns its partition. What was refused before is answered so. Questions are
-/// made as they are asked, some thousands at a time, so that very many are made in no one's turn. `room` is that of the request, which
-/// is taken as long as any of the questions is left.
+/// Has each question answered by `work` with the shard that owns its partition, as `ask_cores` does.
 pub(crate) async fn ask_owners<Q, A, F>(
     core: &Rc<Core>,
     room: &SharedRoom,
     questions: impl IntoIterator<Item = Result<(PartitionId, Q), ErrorCode>>,
     work: impl Fn(Rc<Shard>, PartitionId, Q) -> F + Clone + Send + 'static,
+) -> Answers<A>
+where
+    Q: Send + 'static,
+    A: Send + 'static,
+    F: Future<Output = Result<A, ErrorCode>> + 'static,
+{
+    let of_shard = move |core: Rc<Core>, partition, question| {
+        let shard = core.shard(core.facts.shard_of(partition)).clone();
+        work(shard, partition, question)
+    };
+    ask_cores(core, room, questions, of_shard).await
+}
+
+/// Has each question answered by `work` on the core that owns its partition. What was refused before is answered so. Questions are
+/// made as they are asked, some thousands at a time, so that very many are made in no one's turn. `room` is that of the request, which
+/// is taken as long as any of the questions is left.
+pub(crate) async fn ask_cores<Q, A, F>(
+    core: &Rc<Core>,
+    room: &SharedRoom,
+    questions: impl IntoIterator<Item = Result<(PartitionId, Q), ErrorCode>>,
+    work: impl Fn(Rc<Core>, PartitionId, Q) -> F + Clone + Send + 'static,
 ) -> Answers<A>
 where
     Q: Send + 'static,
@@ -91,7 +110,7 @@ async fn ask_together<Q, A, F>(
     core: &Rc<Core>,
     room: &SharedRoom,
     questions: Vec<Result<(PartitionId, Q), ErrorCode>>,
-    work: impl Fn(Rc<Shard>, PartitionId, Q) -> F + Clone + Send + 'static,
+    work: impl Fn(Rc<Core>, PartitionId, Q) -> F + Clone + Send + 'static,
 ) -> Vec<Result<A, ErrorCode>>
 where
     Q: Send + 'static,
@@ -132,15 +151,12 @@ where
 async fn answer_here<Q, A, F>(
     core: Rc<Core>,
     asked: Vec<(PartitionId, Q)>,
-    work: impl Fn(Rc<Shard>, PartitionId, Q) -> F,
+    work: impl Fn(Rc<Core>, PartitionId, Q) -> F,
 ) -> Vec<Result<A, ErrorCode>>
 where
     F: Future<Output = Result<A, ErrorCode>>,
 {
-    let answer = |(partition, question)| {
-        let shard = core.shard(core.facts.shard_of(partition)).clone();
-        work(shard, partition, question)
-    };
+    let answer = |(partition, question)| work(core.clone(), partition, question);
     let mut answers = Vec::with_capacity(asked.len());
     let mut answered = stream::iter(asked).map(answer).buffered(AT_ONCE_PER_CORE);
     while let Some(answer) = answered.next().await {

@@ -5,7 +5,7 @@ use std::fmt;
 use std::io;
 
 use bytes::Bytes;
-use record::{Record, base64};
+use record::{Position, Record, base64};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -38,6 +38,8 @@ struct Written {
     _partition: IgnoredAny,
     #[serde(default, rename = "offset")]
     _offset: IgnoredAny,
+    #[serde(default, rename = "position")]
+    _position: IgnoredAny,
 }
 
 #[derive(Debug, Deserialize)]
@@ -126,6 +128,8 @@ fn field(name: &str, text: Option<String>, base64: Option<String>) -> Result<Opt
 #[derive(Serialize)]
 struct ToldRecord<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
+    position: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     partition: Option<i32>,
     offset: i64,
     timestamp_ms: Option<i64>,
@@ -208,11 +212,25 @@ impl<'a> ToldValue<'a> {
 /// # Errors
 /// `out` does not take it.
 pub fn write(out: impl io::Write, partition: Option<i32>, record: &Record) -> serde_json::Result<()> {
+    write_in_order(out, None, partition, record)
+}
+
+/// The same with its position, where records are told in the order of their topic.
+///
+/// # Errors
+/// As `write`.
+pub(crate) fn write_in_order(
+    out: impl io::Write,
+    position: Option<Position>,
+    partition: Option<i32>,
+    record: &Record,
+) -> serde_json::Result<()> {
     let headers = record.headers.iter().map(|(key, value)| ToldHeader {
         key: ToldKey::of(Some(key)),
         value: ToldValue::of(value.as_ref()),
     });
     let told = ToldRecord {
+        position: position.map(|position| position.0),
         partition,
         offset: record.offset.0,
         // A time before 1970 is none.

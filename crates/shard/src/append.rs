@@ -156,6 +156,11 @@ impl Shard {
             let checked = partition.role.check_insync(topic.insync_replicas_min);
             checked.map_err(AppendRefusal::Leader)?;
         }
+        if partition.is_ordered()
+            && let Some(reason) = self.orders.why_ended(attempt.request.partition.topic)
+        {
+            return Err(AppendRefusal::JournalDead(reason));
+        }
         if topic.compaction.is_some() && !attempt.approved.has_keys {
             return Err(AppendRefusal::BecameCompacted);
         }

@@ -240,6 +240,7 @@ impl Shard {
             "the journal is dead; this node accepts no appends to it any more"
         );
         self.counters.faults.add(1);
+        self.end_orders(reason);
         let failed = AppendRefusal::FlushFailed(reason.to_string());
         let mut has_members = false;
         let mut partitions = self.partitions.borrow_mut();

@@ -57,7 +57,7 @@ use flush::Flushing;
 use layout::Layout;
 pub use member::Report;
 use order::Orders;
-pub use order::{Order, TellShards};
+pub use order::{Order, Tell, TellShards};
 pub(crate) use partition::Partition;
 use producer_room::ProducerRoom;
 pub use read::{ReadRefusal, ReadRequest, ReadResult, Watch};
@@ -287,9 +287,11 @@ impl Shard {
         );
         store.commit_to(id, leader.tail());
         drop(store);
-        self.partitions
-            .borrow_mut()
-            .insert(id, Box::new(Partition::in_role(Role::Lone(leader), topic)));
+        let mut partition = Partition::in_role(Role::Lone(leader), topic);
+        if topic.is_ordered {
+            partition.await_order(true);
+        }
+        self.partitions.borrow_mut().insert(id, Box::new(partition));
         Ok(())
     }
 
@@ -316,6 +318,11 @@ impl Shard {
         self.returning.configure(id, topic);
         if let Some(partition) = self.partitions.borrow_mut().get_mut(&id) {
             partition.topic = topic;
+            match (topic.is_ordered, partition.is_ordered()) {
+                (true, false) => partition.await_order(false),
+                (false, true) => partition.end_order(),
+                _ => {}
+            }
             let now = self.clock.monotonic();
             partition
                 .role

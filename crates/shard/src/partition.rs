@@ -169,10 +169,20 @@ impl Partition {
         self.ordered.is_some()
     }
 
-    /// Its topic has one order from here on, and all below an offset has its position.
-    pub(super) fn begin_order(&mut self, ordered: Offset) {
-        self.ordered = Some(ordered);
+    /// Its topic is to have one order: no more is shown until that is open. `is_start` hides all of it: what of it had been shown is known then.
+    pub(super) fn await_order(&mut self, is_start: bool) {
+        self.ordered = Some(match is_start {
+            true => self.role.log_start(),
+            false => self.shown_tail,
+        });
         self.shown_tail = self.tail();
+    }
+
+    /// Its topic has no order any more.
+    pub(super) fn end_order(&mut self) {
+        self.ordered = None;
+        let tail = self.role.tail();
+        self.act_on(Action::Commit { tail, held: tail });
     }
 
     /// All below an offset is ordered.

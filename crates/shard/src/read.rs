@@ -152,6 +152,7 @@ impl Shard {
         &self,
         request: &ReadRequest,
     ) -> Result<(ReadResult, Option<Rc<TopicCounters>>), ReadRefusal> {
+        self.look_at_line(request.partition);
         let partitions = self.partitions.borrow();
         let partition = partitions
             .get(&request.partition)

@@ -9,6 +9,7 @@ use planted::{Bug, planted};
 use platform::counters::Counter;
 use platform::slices::Slices;
 use protocol::Leader;
+use protocol::leader::TrimError;
 use record::{Epoch, Offset, PartitionId, whole_ms};
 use storage::AgeLimit;
 
@@ -136,6 +137,15 @@ impl Shard {
         }
         let first = leader.log_start();
         let log_start = leader.check_trim(first_kept).map_err(AppendRefusal::Trim)?;
+        let tail = partition.tail();
+        if first_kept > tail {
+            // They are committed, and have no position yet.
+            return Err(AppendRefusal::Trim(TrimError::OutOfRange {
+                log_start: first,
+                tail,
+                got: first_kept,
+            }));
+        }
         let end = leader.next_offset();
         let staged = self.store.borrow_mut().trim(id, log_start);
         let frame = staged.map_err(|error| AppendRefusal::of(error, || self.why_journal_is_full()))?;

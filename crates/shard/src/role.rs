@@ -205,6 +205,14 @@ impl Shard {
         Ok(look(partition.role.open_leader()?))
     }
 
+    /// The offset that the next batch of a partition gets.
+    ///
+    /// # Errors
+    /// The partition, or its leader, is not here.
+    pub fn next_offset(&self, id: PartitionId) -> Result<Offset, NotLed> {
+        self.with_leader(id, Leader::next_offset)
+    }
+
     /// Goes on leading a partition without other replicas in a later epoch. Producers go on waiting, for the log is the same; readers are woken, for the
     /// epoch that they believe in is over.
     ///

@@ -564,6 +564,9 @@ impl Faults {
                 if let Some(overdrawn) = machine.audit() {
                     self.history.violate(format!("a budget is exceeded: {overdrawn}"));
                 }
+                if let Some(violation) = machine.ask_order() {
+                    self.history.violate(violation);
+                }
             }
             Started::Opening | Started::Down => {}
         }

@@ -114,16 +114,20 @@ impl History {
         }
     }
 
-    /// A batch was acknowledged with this first offset.
+    /// A batch was acknowledged with this first offset. A single node acknowledges what is committed.
     pub(crate) fn acknowledge(&self, place: Place, first: i64, values: &[Value]) {
+        self.acknowledge_unshown(place, first, values);
+        let next = first + values.len() as i64;
+        self.log(place, |log| log.tail = log.tail.max(next));
+    }
+
+    /// The same before readers need see it.
+    pub(crate) fn acknowledge_unshown(&self, place: Place, first: i64, values: &[Value]) {
         self.0.acknowledged.set(self.0.acknowledged.get() + 1);
         for (offset, value) in (first..).zip(values) {
             self.see(place, offset, *value, "an acknowledgement");
             self.log(place, |log| log.acknowledged.insert(*value));
         }
-        // A single node acknowledges what is committed.
-        let next = first + values.len() as i64;
-        self.log(place, |log| log.tail = log.tail.max(next));
     }
 
     /// A reader saw a record.

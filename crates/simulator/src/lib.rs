@@ -9,7 +9,7 @@
 //!   run (one seed)
 //!     engine: which unit goes on ── units: the cores of each machine, the clients
 //!     machine: disk, clock, node ── faults: kills, power cuts, cuts, resets, disk errors …
-//!     workload: what clients do ─► history: what they saw, and what must be true of it
+//!     workload: what clients do ─► history: what they saw, and what must be true of it; order: the same of positions
 //! ```
 
 mod client;
@@ -19,6 +19,7 @@ mod faults;
 mod history;
 mod machine;
 mod members;
+mod order;
 mod panics;
 mod parts;
 mod run;

@@ -12,12 +12,16 @@ use std::time::Duration;
 use platform::disk::{Disk, SimulatedDisk};
 use platform::net::SimulatedNet;
 use platform::random::{Random, SeededRandom};
+use protocol::order::Place;
+use record::Position;
 use server::config::Config;
 use server::{Handle, Node, Parts};
 
 use crate::engine::{Engine, UnitId};
+use crate::order::{ASKED, OrderBook};
 use crate::parts::{DelayedWork, DriftingClock};
 use crate::trace::Trace;
+use crate::workload::{ORDERED, TOPICS};
 
 /// Where each node's Kafka clients go.
 pub(crate) const KAFKA_PORT: u16 = 9092;
@@ -36,6 +40,8 @@ pub(crate) struct Machine {
     alive: Option<Alive>,
     /// An earlier state of the disk.
     copy: Option<SimulatedDisk>,
+    /// What its nodes have told of an order.
+    order: Option<OrderBook>,
 }
 
 /// A node that runs.
@@ -104,6 +110,7 @@ impl Machine {
             trace,
             alive: None,
             copy: None,
+            order: None,
         }
     }
 
@@ -159,6 +166,9 @@ impl Machine {
     pub(crate) fn start(&mut self, engine: &mut Engine) -> Result<(), String> {
         assert!(self.alive.is_none(), "a node runs already");
         let parts = self.parts();
+        if let Some(order) = &self.order {
+            order.begin();
+        }
         let assembled = Node::assemble(parts, self.config.clone(), "0.0.0 (simulated)")
             .map_err(|error| error.to_string())?;
         let mut units: Vec<UnitId> = assembled
@@ -224,6 +234,23 @@ impl Machine {
             overdrawn.push(budget);
         });
         before
+    }
+
+    /// Has its nodes tell of the order of a topic, from now on.
+    pub(crate) fn keep_order(&mut self, order: Option<OrderBook>) {
+        self.order = order;
+    }
+
+    /// Has the node tell some more of the order; returns what contradicts it.
+    pub(crate) fn ask_order(&self) -> Option<String> {
+        let (order, alive) = (self.order.as_ref()?, self.alive.as_ref()?);
+        let told = order.clone();
+        let tell = move |places: Vec<Place>| told.take(&places);
+        let topic = TOPICS[ORDERED].0;
+        alive
+            .handle
+            .tell_order(topic, Position(order.wanted()), ASKED, tell);
+        order.violation()
     }
 
     /// Kills the node: its connections end, and what it wrote is still in the machine's page cache.

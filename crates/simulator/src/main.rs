@@ -50,6 +50,9 @@ struct Arguments {
     /// Compacts every other topic that has several replicas; of a cluster of three nodes or more.
     #[arg(long)]
     tables: bool,
+    /// Gives topics one order over their partitions; of a node by itself.
+    #[arg(long)]
+    order: bool,
     /// Runs each seed twice and compares their traces.
     #[arg(long)]
     twice: bool,
@@ -58,13 +61,14 @@ struct Arguments {
 impl Arguments {
     /// Two other nodes have to be there: a partition goes on without the one whose disk lost something.
     fn check(&self) -> Result<(), clap::Error> {
-        match (self.copies || self.bits || self.tables) && self.nodes < 3 {
-            true => Err(Arguments::command().error(
-                ErrorKind::ArgumentConflict,
-                "--copies, --bits and --tables need a cluster: give --nodes 3 or more",
-            )),
-            false => Ok(()),
-        }
+        let refusal = match () {
+            () if (self.copies || self.bits || self.tables) && self.nodes < 3 => {
+                "--copies, --bits and --tables need a cluster: give --nodes 3 or more"
+            }
+            () if self.order && self.nodes > 1 => "--order is of a node by itself: leave --nodes out",
+            () => return Ok(()),
+        };
+        Err(Arguments::command().error(ErrorKind::ArgumentConflict, refusal))
     }
 
     fn options(&self, shows: bool) -> Options {
@@ -75,6 +79,7 @@ impl Arguments {
             copies: self.copies,
             bits: self.bits,
             tables: self.tables,
+            order: self.order,
             shows,
         }
     }
@@ -107,7 +112,10 @@ fn verdict(report: &Report, arguments: &Arguments) -> ExitCode {
         Some(violation) => {
             let seed = report.seed;
             let again = match arguments.nodes {
-                1 => format!("make sim SEED={seed}"),
+                1 => {
+                    let order = if arguments.order { " ORDER=1" } else { "" };
+                    format!("make sim{order} SEED={seed}")
+                }
                 nodes => {
                     let chosen = [
                         (arguments.copies, " COPIES=1"),

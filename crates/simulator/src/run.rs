@@ -15,11 +15,12 @@ use crate::faults::{FaultCounts, Faults};
 use crate::history::History;
 use crate::machine::Machine;
 use crate::members;
+use crate::order::OrderBook;
 use crate::panics;
 use crate::trace::Trace;
 use crate::workload::{
-    CREW, Production, World, administer, commit_offsets, create_topics, places, produce, read_all, read_on,
-    take_part, trespass,
+    CREW, ORDERED, Production, TOPICS, World, administer, commit_offsets, create_topics, places, produce,
+    read_all, read_on, take_part, trespass,
 };
 
 /// How a seed is run.
@@ -39,6 +40,8 @@ pub struct Options {
     pub bits: bool,
     /// Every other topic with several replicas is compacted; of a cluster.
     pub tables: bool,
+    /// Topics have one order over their partitions, some only now and then; of a node by itself.
+    pub order: bool,
 }
 
 impl Default for Options {
@@ -51,6 +54,7 @@ impl Default for Options {
             copies: false,
             bits: false,
             tables: false,
+            order: false,
         }
     }
 }
@@ -111,7 +115,9 @@ async fn simulate(seed: u64, options: Options) -> Report {
         trace: trace.clone(),
         ends: Rc::new(Cell::new(false)),
         unfinished: Rc::new(Cell::new(0)),
+        order: options.order.then(OrderBook::default),
     };
+    machine.keep_order(world.order.clone());
     faults.end(&mut engine, &mut machine, &net).await;
     await_in(&mut engine, {
         let world = world.clone();
@@ -156,6 +162,9 @@ async fn simulate(seed: u64, options: Options) -> Report {
     }
     if !ends_here(&history) {
         check_complete(&mut engine, &world).await;
+    }
+    if let Some(order) = world.order.as_ref().filter(|_| !ends_here(&history)) {
+        check_order(&mut engine, &machine, order, &history).await;
     }
     ends_here(&history);
     machine.note_operations();
@@ -225,6 +234,28 @@ fn begin_clients(engine: &mut Engine, world: &World, random: &mut SeededRandom) 
     begin(Box::pin(administer(world.clone(), random.split())));
     begin(Box::pin(trespass(world.clone(), random.split())));
     world.unfinished.set(count);
+}
+
+/// Has the node tell its whole order, and holds what was acknowledged against it.
+async fn check_order(engine: &mut Engine, machine: &Machine, order: &OrderBook, history: &History) {
+    order.begin();
+    let wanted: i64 = (0..TOPICS[ORDERED].1)
+        .map(|index| history.tail((ORDERED, index)))
+        .sum();
+    let deadline = Instant::now() + PROGRESS_MAX;
+    while (order.wanted() as i64) < wanted && Instant::now() < deadline {
+        machine.ask_order();
+        engine.run_until(Instant::now() + Duration::from_millis(10)).await;
+    }
+    if (order.wanted() as i64) < wanted {
+        let told = order.wanted();
+        history.violate(format!(
+            "the order is told up to {told}, and {wanted} records were seen"
+        ));
+    }
+    if let Some(violation) = order.violation().or_else(|| order.check_complete()) {
+        history.violate(violation);
+    }
 }
 
 /// Reads each log whole, through the wire, and holds it against what was seen.

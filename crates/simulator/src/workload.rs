@@ -20,6 +20,7 @@ use tokio::time::sleep;
 
 use crate::client::Client;
 use crate::history::{History, Place};
+use crate::order::OrderBook;
 use crate::trace::Trace;
 
 pub(crate) use admin::{administer, create_topics};
@@ -31,6 +32,8 @@ pub(crate) use trespasser::trespass;
 
 /// The topics that are written to, and how many partitions each has.
 pub(crate) const TOPICS: [(&str, i32); 2] = [("north", 3), ("south", 1)];
+/// The topic that always has one order where topics have orders. The others have one now and then.
+pub(crate) const ORDERED: usize = 0;
 /// How long a client rests after an error.
 const REST: Duration = Duration::from_millis(50);
 
@@ -69,6 +72,8 @@ pub(crate) struct World {
     pub(crate) ends: Rc<Cell<bool>>,
     /// Clients that have not finished.
     pub(crate) unfinished: Rc<Cell<usize>>,
+    /// The order of the topic that always has one, if topics have orders.
+    pub(crate) order: Option<OrderBook>,
 }
 
 impl World {

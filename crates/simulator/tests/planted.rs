@@ -50,6 +50,14 @@ const FOUND_BY_BITS: [(Bug, u64); 1] = [(Bug::ChunkChecksumIgnored, 5)];
 /// And where some topics are compacted.
 const FOUND_BY_TABLES: [(Bug, u64); 1] = [(Bug::GapsNotFilled, 0)];
 
+/// And where topics have one order.
+const FOUND_BY_ORDER: [(Bug, u64); 4] = [
+    (Bug::FloorRaisedEarly, 0),
+    (Bug::ShownAtOwnFlush, 28),
+    (Bug::UnorderedShown, 20),
+    (Bug::GapJumped, 0),
+];
+
 /// A bug, how the seeds are run that find it, and one that does.
 type Planted = (Bug, Options, u64);
 
@@ -67,12 +75,17 @@ fn all() -> Vec<Planted> {
         tables: true,
         ..cluster
     };
+    let order = Options {
+        order: true,
+        ..Options::default()
+    };
     let of = |options: Options| move |(bug, seed): (Bug, u64)| (bug, options, seed);
     let alone = FOUND_BY.into_iter().map(of(Options::default()));
     alone
         .chain(FOUND_BY_CLUSTER.map(of(cluster)))
         .chain(FOUND_BY_BITS.map(of(bits)))
         .chain(FOUND_BY_TABLES.map(of(tables)))
+        .chain(FOUND_BY_ORDER.map(of(order)))
         .collect()
 }
 

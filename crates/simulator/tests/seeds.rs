@@ -11,6 +11,7 @@ const SHORT: Options = Options {
     copies: false,
     bits: false,
     tables: false,
+    order: false,
 };
 
 #[test]
@@ -65,6 +66,7 @@ const CLUSTER: Options = Options {
     copies: false,
     bits: false,
     tables: false,
+    order: false,
 };
 
 /// The metadata that three nodes come to agree on, under kills, power cuts, stops and cut connections.

@@ -20,6 +20,7 @@ use super::records::GROUPS_TOPIC;
 use super::rounds::WORK_AT_ONCE;
 use super::settings::Settings;
 use super::topics::Topics;
+use crate::order::TWIN_SUFFIX;
 
 /// Bytes that an expression takes beside its automaton and the names that it matches.
 const EXPRESSION_BYTES: usize = 1024;
@@ -209,7 +210,9 @@ impl Expressions {
 fn matching(compiled: &DFA, topics: &Topics) -> Option<Matching> {
     let mut states = compiled.create_cache();
     let mut matching = Matching::default();
-    for (name, topic) in topics.iter().filter(|(name, _)| &***name != GROUPS_TOPIC) {
+    // Who reads all topics does not read the twins, too.
+    let is_meant = |name: &Name| &**name != GROUPS_TOPIC && !name.ends_with(TWIN_SUFFIX);
+    for (name, topic) in topics.iter().filter(|(name, _)| is_meant(name)) {
         let whole = Input::new(&**name).anchored(Anchored::Yes);
         if compiled.try_search_fwd(&mut states, &whole).ok()?.is_some() {
             matching.names.push(Name::clone(name));

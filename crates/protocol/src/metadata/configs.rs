@@ -173,6 +173,9 @@ impl Metadata {
         changes.retain(|change| !self.is_so(target, change));
         if let ConfigTarget::Topic(id) = target {
             self.check_compaction(id, &changes)?;
+            if let Some(topic) = self.topics.get(&id) {
+                self.check_order(&topic.name, &topic.config, &changes)?;
+            }
         }
         let command = match target {
             ConfigTarget::Topic(id) => Command::SetTopicConfig {

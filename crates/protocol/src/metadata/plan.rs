@@ -2,6 +2,7 @@
 //!
 //! A plan is good for the image it was made on. Commands that are committed first may spoil it; `apply` finds out.
 
+use std::fmt;
 use std::sync::Arc;
 
 use record::{Epoch, PartitionId, TopicId};
@@ -9,7 +10,8 @@ use thiserror::Error;
 
 use super::topic_config::ConfigChange;
 use super::{
-    ApplyError, COMMAND_BYTES_MAX, Command, FeatureLevel, Home, Metadata, Plans, ReplicaSet, is_internal,
+    ApplyError, COMMAND_BYTES_MAX, Command, FeatureLevel, Home, Metadata, Node, Plans, ReplicaSet,
+    TopicConfig, is_internal,
 };
 use crate::leader::NodeId;
 use crate::producers::ProducerId;
@@ -175,6 +177,9 @@ pub enum PlanError {
         /// The cluster's level.
         level: FeatureLevel,
     },
+    /// One order over a topic of the node itself, or of nodes that others can join (Kafka: INVALID_CONFIG).
+    #[error("ropewalk.order=total cannot be had {}", .0)]
+    NoOrder(NoOrder),
     /// Another node leads by now (Kafka: NOT_LEADER_OR_FOLLOWER).
     #[error("{partition} is led by node {leader} by now")]
     LeaderChanged {
@@ -212,6 +217,26 @@ pub enum PlanError {
     /// Every producer id has been handed out.
     #[error("no producer ids are left")]
     ProducerIdsExhausted,
+}
+
+/// Why a topic has no order over all of its records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoOrder {
+    /// The node keeps it itself.
+    Internal,
+    /// Several nodes can hold its partitions.
+    Several,
+}
+
+impl fmt::Display for NoOrder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            NoOrder::Internal => "by topics that nodes keep for themselves",
+            NoOrder::Several => {
+                "by topics of a node that other nodes can join (peer.listen): only a node that stays alone keeps one order yet"
+            }
+        })
+    }
 }
 
 /// Refuses a number of partitions: none in Kafka's words, too many in our own.
@@ -258,6 +283,7 @@ impl Metadata {
                 level: self.level(),
             });
         }
+        self.check_order(&wanted.name, &TopicConfig::new(), &wanted.config)?;
         let (id, name) = (wanted.id, Arc::clone(&wanted.name));
         let config = wanted.config.iter().cloned().map(ConfigChange::canonical);
         let command = Command::CreateTopic {
@@ -268,6 +294,27 @@ impl Metadata {
             client: plans.client,
         };
         self.counted(command, plans)
+    }
+
+    /// Checks that a topic with these configs may have the order that changes give it.
+    pub(super) fn check_order(
+        &self,
+        name: &str,
+        config: &TopicConfig,
+        changes: &[ConfigChange],
+    ) -> Result<(), PlanError> {
+        let mut config = config.clone();
+        // What is wrong with a change is found where it is made.
+        if config.change(changes).is_err() || !config.is_ordered() {
+            return Ok(());
+        }
+        let is_member = |node: &Node| node.home.as_ref().is_some_and(|home| home.start > 0);
+        let is_alone = self.joined.is_empty() && !self.nodes.values().any(is_member);
+        match is_internal(name) {
+            true => Err(PlanError::NoOrder(NoOrder::Internal)),
+            false if is_alone => Ok(()),
+            false => Err(PlanError::NoOrder(NoOrder::Several)),
+        }
     }
 
     /// Plans that a topic gets more partitions, `count` in all.

@@ -251,6 +251,48 @@ fn chosen_replicas_that_cannot_be_are_refused() {
 }
 
 #[test]
+fn one_order_is_for_topics_of_clients_on_a_node_that_stays_alone() {
+    let total = || vec![ConfigChange::set("ropewalk.order", "total")];
+    let ordered = |name: &str| NewTopic {
+        config: total(),
+        ..new_topic(1, name, 2, 1)
+    };
+    let started = |start: u64| {
+        let mut image = cluster_of(1);
+        let home = Some(Home {
+            start,
+            ..home(1, 1, true)
+        });
+        let address = Address {
+            host: "rope".into(),
+            port: 9092,
+        };
+        let start = Command::StartNode {
+            node: NodeId(0),
+            address,
+            home,
+            rack: None,
+        };
+        image.apply(&start).expect("it is known");
+        image
+    };
+    let plans = &mut Plans::default();
+    let alone = started(0);
+    assert!(alone.plan_topic(&ordered("a"), plans).is_ok());
+    let internal = alone.plan_topic(&ordered("__consumer_offsets"), plans);
+    assert_eq!(internal, Err(PlanError::NoOrder(NoOrder::Internal)));
+    let mut member = started(1);
+    let several = Err(PlanError::NoOrder(NoOrder::Several));
+    assert_eq!(member.plan_topic(&ordered("a"), plans), several);
+    create(&mut member, &new_topic(1, "a", 2, 1));
+    let target = ConfigTarget::Topic(topic_id(1));
+    let wish = ConfigWish::Replace(vec![("ropewalk.order".into(), "total".into())]);
+    assert_eq!(member.plan_configs(target, &wish, plans), several);
+    let back = ConfigWish::Replace(vec![("ropewalk.order".into(), "partition".into())]);
+    assert!(member.plan_configs(target, &back, plans).is_ok());
+}
+
+#[test]
 fn every_epoch_of_a_replicated_partition_has_the_configuration_of_the_one_before() {
     let mut image = cluster_of(3);
     create(&mut image, &new_topic(1, "a", 1, 3));

@@ -23,7 +23,7 @@ pub use known::{CONFIG_VALUE_BYTES_MAX, ConfigKind, ConfigUnit, KnownConfig, REP
 pub(super) use known::{bytes, check_length, milliseconds, number};
 pub use settings::{CompactionSettings, Millionths, Route, TimestampType, TopicSettings};
 pub use table::KNOWN;
-use table::REPLICATION;
+use table::{ORDER, REPLICATION, TOTAL};
 
 /// A refused value as it is told: whatever it holds, on one line.
 fn escaped(value: &str) -> EscapeDebug<'_> {
@@ -119,6 +119,16 @@ pub enum ConfigError {
         /// and its value.
         most_value: i64,
     },
+    /// One order over records that are not flushed when they are acknowledged: a position would change its record.
+    #[error(
+        "{ORDER}={TOTAL} needs ropewalk.durability=fsync: what a power cut loses of memory would give its positions to other records"
+    )]
+    OrderInMemory,
+    /// One order, by default for all topics.
+    #[error(
+        "{ORDER}={TOTAL} is set for a topic by itself, not for all of them: groups and others keep no order"
+    )]
+    OrderOfAll,
     /// Not one of the values that are served.
     #[error("Invalid value {} for configuration {name}: String must be one of: {}", escaped(.value), .allowed.join(", "))]
     NotAllowed {
@@ -226,6 +236,12 @@ impl ConfigChange {
         }
     }
 
+    /// Says whether it is about the order over a topic's records.
+    #[must_use]
+    pub fn is_of_order(&self) -> bool {
+        *self.name == *ORDER
+    }
+
     /// Gives `name` its default again.
     #[must_use]
     pub fn reset(name: &str) -> ConfigChange {
@@ -281,10 +297,14 @@ impl TopicConfig {
     /// all, nobody may have seen both.
     ///
     /// # Errors
-    /// `Crossed`: records that may not be compacted yet and must be already are not for anybody to promise.
+    /// `Crossed`: records that may not be compacted yet and must be already are not for anybody to promise. `OrderInMemory`.
     pub(super) fn check_together(&self) -> Result<(), ConfigError> {
         const LEAST: &str = "min.compaction.lag.ms";
         const MOST: &str = "max.compaction.lag.ms";
+        let is_set = |name, value: &str| self.get(name).is_some_and(|set| **set == *value);
+        if self.is_ordered() && is_set("ropewalk.durability", "memory") {
+            return Err(ConfigError::OrderInMemory);
+        }
         let number = |name| self.get(name).and_then(|value| value.parse::<i64>().ok());
         match (number(LEAST), number(MOST)) {
             (Some(least_value), Some(most_value)) if least_value > most_value => Err(ConfigError::Crossed {
@@ -295,6 +315,23 @@ impl TopicConfig {
             }),
             _ => Ok(()),
         }
+    }
+
+    /// Checks that all topics may have these configs by default.
+    ///
+    /// # Errors
+    /// `OrderOfAll`.
+    pub fn check_as_default(&self) -> Result<(), ConfigError> {
+        match self.is_ordered() {
+            true => Err(ConfigError::OrderOfAll),
+            false => Ok(()),
+        }
+    }
+
+    /// Says whether it asks for one order over all of a topic's records.
+    #[must_use]
+    pub fn is_ordered(&self) -> bool {
+        self.get(ORDER).is_some_and(|value| **value == *TOTAL)
     }
 
     /// The value set here, if one is.

@@ -27,6 +27,10 @@ pub struct Cutter<Number = AtomicU64> {
     cuts: VecDeque<Unshown>,
     /// The number of the first ones of these that are durable.
     durable: usize,
+    /// Cuts that are shown, and were not taken yet.
+    shown: Vec<Shown>,
+    /// The number of their runs.
+    runs_shown: usize,
     /// The line is to tell when other shards have made durable what is below.
     waits: bool,
 }
@@ -38,8 +42,19 @@ struct Unshown {
     next: Position,
     /// The offset of its entry in the shard's strand.
     entry: Offset,
-    /// Of each of its partitions the first offset that is not in it any more.
-    ends: Vec<(i32, Offset)>,
+    /// Of each of its partitions the offsets that are in it.
+    offsets: Vec<(i32, Range<Offset>)>,
+}
+
+/// A cut that is shown: all that it says holds for ever.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shown {
+    /// The position of its first record.
+    pub base: Position,
+    /// The offset of its entry in the shard's strand.
+    pub entry: Offset,
+    /// In the order of their positions.
+    pub runs: Vec<Run>,
 }
 
 impl<Number: SharedNumber> Cutter<Number> {
@@ -53,6 +68,8 @@ impl<Number: SharedNumber> Cutter<Number> {
             staged: BTreeMap::new(),
             cuts: VecDeque::new(),
             durable: 0,
+            shown: Vec::new(),
+            runs_shown: 0,
             waits: false,
         }
     }
@@ -60,6 +77,11 @@ impl<Number: SharedNumber> Cutter<Number> {
     /// The line that it takes positions from.
     pub fn line(&self) -> &Line<Number> {
         &self.line
+    }
+
+    /// The generation of its cuts.
+    pub fn generation(&self) -> Generation {
+        self.generation
     }
 
     /// Takes note of offsets of a partition that were staged, whole batches of them. Those of one partition follow each other.
@@ -92,10 +114,7 @@ impl<Number: SharedNumber> Cutter<Number> {
             return None;
         }
         let staged = std::mem::take(&mut self.staged);
-        let run_of = |(partition, offsets): (&i32, &Range<Offset>)| Run {
-            partition: *partition,
-            offsets: u32::try_from(offsets.end.0 - offsets.start.0).expect("a frame has fewer records"),
-        };
+        let staged: Vec<(i32, Range<Offset>)> = staged.into_iter().collect();
         let runs: Vec<Run> = staged.iter().map(run_of).collect();
         let count = runs.iter().map(|run| u64::from(run.offsets)).sum();
         let base = self.line.take(self.shard, count);
@@ -108,14 +127,11 @@ impl<Number: SharedNumber> Cutter<Number> {
             ordered: self.line.ordered(),
             runs,
         };
-        let ends = staged.into_iter();
         self.cuts.push_back(Unshown {
             base,
             next: cut.next(),
             entry,
-            ends: ends
-                .map(|(partition, offsets)| (partition, offsets.end))
-                .collect(),
+            offsets: staged,
         });
         Some(cut)
     }
@@ -140,9 +156,14 @@ impl<Number: SharedNumber> Cutter<Number> {
             while self.durable > 0 && self.cuts.front().is_some_and(is_shown) {
                 let cut = self.cuts.pop_front().expect("there is a first one");
                 self.durable -= 1;
-                cut.ends
-                    .into_iter()
-                    .for_each(|(partition, end)| tell(partition, end));
+                let ends = cut.offsets.iter();
+                ends.for_each(|(partition, offsets)| tell(*partition, offsets.end));
+                self.runs_shown += cut.offsets.len();
+                self.shown.push(Shown {
+                    base: cut.base,
+                    entry: cut.entry,
+                    runs: cut.offsets.iter().map(run_of).collect(),
+                });
             }
             let first = self.cuts.front().filter(|_| self.durable > 0);
             let wanted = first.map(|cut| cut.next);
@@ -156,5 +177,28 @@ impl<Number: SharedNumber> Cutter<Number> {
                 return ordered;
             }
         }
+    }
+
+    /// Says whether something is durable here and not shown.
+    pub fn has_unshown(&self) -> bool {
+        self.durable > 0
+    }
+
+    /// The number of runs of the cuts that [`Cutter::take_shown`] would give.
+    pub fn runs_shown(&self) -> usize {
+        self.runs_shown
+    }
+
+    /// The cuts that were shown since the last call, in their order.
+    pub fn take_shown(&mut self) -> Vec<Shown> {
+        self.runs_shown = 0;
+        std::mem::take(&mut self.shown)
+    }
+}
+
+fn run_of((partition, offsets): &(i32, Range<Offset>)) -> Run {
+    Run {
+        partition: *partition,
+        offsets: u32::try_from(offsets.end.0 - offsets.start.0).expect("a frame has fewer records"),
     }
 }

@@ -17,7 +17,7 @@ const OPEN: u8 = 2;
 const RUN_BYTES: usize = 8;
 const OFFSET_BYTES: usize = 8;
 /// Positions are offsets to clients that read in their order.
-const POSITION_MAX: u64 = i64::MAX as u64;
+pub(super) const POSITION_MAX: u64 = i64::MAX as u64;
 
 /// The tenure of an order: what a cut of an earlier one says counts no more. It rises.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -128,11 +128,11 @@ impl Entry {
     }
 }
 
-fn write_generation(writer: &mut Writer, generation: Generation) {
+pub(super) fn write_generation(writer: &mut Writer, generation: Generation) {
     writer.put_slice(&generation.0.to_be_bytes());
 }
 
-fn read_generation(reader: &mut Reader<'_>) -> Result<Generation, DecodeError> {
+pub(super) fn read_generation(reader: &mut Reader<'_>) -> Result<Generation, DecodeError> {
     Ok(Generation(reader.u32("generation")?))
 }
 
@@ -185,7 +185,7 @@ fn read_open(reader: &mut Reader<'_>) -> Result<Open, DecodeError> {
     })
 }
 
-fn possible(is_possible: bool, field: &'static str) -> Result<(), DecodeError> {
+pub(super) fn possible(is_possible: bool, field: &'static str) -> Result<(), DecodeError> {
     match is_possible {
         true => Ok(()),
         false => Err(DecodeError::Impossible { field }),

@@ -91,7 +91,7 @@ struct Places<Number> {
 }
 
 impl<Number: SharedNumber> Line<Number> {
-    /// The line of so many shards, on which all below `first` is ordered.
+    /// The line of so many shards, on which all below `first` is ordered. The number behind theirs is that of one that takes nothing, and waits only.
     #[must_use]
     pub fn new(first: Position, shards: usize) -> Line<Number> {
         let places = || Places {
@@ -101,7 +101,7 @@ impl<Number: SharedNumber> Line<Number> {
         Line {
             next: Apart(Number::of(first.0)),
             ordered: Apart(Number::of(first.0)),
-            shards: (0..shards).map(|_| places()).collect(),
+            shards: (0..=shards).map(|_| places()).collect(),
         }
     }
 
@@ -149,6 +149,12 @@ impl<Number: SharedNumber> Line<Number> {
         }
         let before = self.ordered.0.raise(found);
         Position(found.max(before))
+    }
+
+    /// The number of the one that takes nothing.
+    #[must_use]
+    pub fn waiter(&self) -> usize {
+        self.shards.len() - 1
     }
 
     /// Has a shard hear when everything below a position is ordered, or nothing more. Look at [`Line::ordered`] once more after it.

@@ -63,7 +63,7 @@ pub enum Contradiction {
 }
 
 /// Finds how far an order stands: `strands` are its entries that are durable, shard by shard, each in the order in which they were written;
-/// `tails` the ends of the partitions' logs. `None` if it was never opened.
+/// `tails` the ends of the partitions' logs. The end of the pages is given as an opening among them. `None` if it was never opened.
 ///
 /// Cuts count as long as they touch: behind a gap nothing was shown, since something below was never durable. A cut that names offsets which a
 /// partition does not have ends it, too.
@@ -76,7 +76,7 @@ pub fn recover(strands: &[Vec<Entry>], tails: &[Offset]) -> Result<Option<Recove
         Entry::Open(open) => Some(open),
         Entry::Cut(_) => None,
     });
-    let Some(open) = opened.max_by_key(|open| open.generation) else {
+    let Some(open) = opened.max_by_key(|open| (open.generation, open.first)) else {
         return Ok(None);
     };
     check_even(open)?;

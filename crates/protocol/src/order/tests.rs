@@ -2,5 +2,6 @@
 
 mod entries;
 mod interleavings;
+mod pages;
 mod recovery;
 mod seeds;

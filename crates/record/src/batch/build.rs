@@ -150,7 +150,16 @@ impl BatchBuilder {
     /// # Panics
     /// If there is no record: there are no empty batches.
     pub fn build(&mut self) -> Bytes {
+        self.build_over(self.record_count)
+    }
+
+    /// The same for a batch that takes up so many offsets, of which the first ones have its records: as if the others had been compacted away.
+    ///
+    /// # Panics
+    /// As [`BatchBuilder::build`]; or there are more records than offsets.
+    pub fn build_over(&mut self, offsets: i32) -> Bytes {
         assert!(self.record_count > 0, "a batch has at least one record");
+        assert!(self.record_count <= offsets, "each record has an offset");
         let mut batch = match self.compression {
             Compression::None => {
                 // The next batch will be about as long as this one.
@@ -165,12 +174,12 @@ impl BatchBuilder {
                 batch
             }
         };
-        self.write_header(&mut batch);
+        self.write_header(&mut batch, offsets);
         self.clear();
         Bytes::from(batch)
     }
 
-    fn write_header(&self, batch: &mut [u8]) {
+    fn write_header(&self, batch: &mut [u8], offsets: i32) {
         let length = (batch.len() - LOG_OVERHEAD_BYTES) as i32;
         let attributes = Attributes::of(self.compression).with_transactional(self.transactional);
         put(batch, 0, &0i64.to_be_bytes());
@@ -178,11 +187,7 @@ impl BatchBuilder {
         put(batch, LEADER_EPOCH_AT, &NONE.to_be_bytes());
         batch[MAGIC_AT] = MAGIC as u8;
         put(batch, ATTRIBUTES_AT, &attributes.0.to_be_bytes());
-        put(
-            batch,
-            LAST_OFFSET_DELTA_AT,
-            &(self.record_count - 1).to_be_bytes(),
-        );
+        put(batch, LAST_OFFSET_DELTA_AT, &(offsets - 1).to_be_bytes());
         put(batch, BASE_TIMESTAMP_AT, &self.base_timestamp_ms.to_be_bytes());
         put(batch, MAX_TIMESTAMP_AT, &self.max_timestamp_ms.to_be_bytes());
         put(batch, PRODUCER_ID_AT, &self.producer_id.to_be_bytes());

@@ -70,7 +70,7 @@ pub(super) async fn handle(
 
 async fn trim(shard: &Rc<Shard>, partition: PartitionId, offset: i64) -> Result<Trimmed, AppendRefusal> {
     let first_kept = match offset {
-        UP_TO_TAIL => shard.with_leader(partition, |leader| leader.tail())?,
+        UP_TO_TAIL => shard.shown_tail(partition)?,
         offset => Offset(offset),
     };
     shard.trim(partition, first_kept).await

@@ -14,6 +14,7 @@ use kafka_wire::list_offsets::{
     ListOffsetsPartition, ListOffsetsPartitionResponse, ListOffsetsTopic, ListOffsetsTopicResponse,
 };
 use kafka_wire::{ErrorCode, ListOffsetsRequest, ListOffsetsResponse};
+use protocol::metadata::Topic;
 use record::{BatchError, BatchHeader, Epoch, Limits, Offset, PartitionId, TimestampType};
 use shard::{ReadRefusal, Shard, Watch, Watcher};
 
@@ -21,8 +22,10 @@ use super::Envelope;
 use super::gather::gather;
 use crate::core::Core;
 use crate::error_codes::{led_code, read_code};
+use crate::log_bounds::LogBounds;
 use crate::long::Long;
-use crate::owner::{ask_owners, find_partition};
+use crate::order::{EPOCH, Home, check_epoch, twin_named};
+use crate::owner::{ask_cores, ask_owners, find_partition};
 
 /// Read at a time while searching; a batch may be larger.
 const SEARCH_BYTES: usize = 256 << 10;
@@ -103,8 +106,14 @@ pub(super) async fn handle(
         true => Err(ErrorCode::InvalidRequest),
         false => question(&core, topic, wanted, version),
     });
-    let work = |shard, partition, (query, epoch)| async move { look(&shard, partition, query, epoch).await };
-    let mut found = ask_owners(&core, &room, questions, work).await;
+    let work = |core: Rc<Core>, partition, (query, epoch)| async move {
+        if let Some(home) = core.home_of_twin(partition) {
+            return look_at_twin(&core, &home, query, epoch).await;
+        }
+        let shard = core.shard(core.facts.shard_of(partition)).clone();
+        look(&shard, partition, query, epoch).await
+    };
+    let mut found = ask_cores(&core, &room, questions, work).await;
     let topics = gather(
         &core,
         &topics,
@@ -151,7 +160,10 @@ fn question(
 ) -> Result<Question, ErrorCode> {
     let query = Query::of(wanted.timestamp, version).ok_or(ErrorCode::UnsupportedVersion)?;
     let index = wanted.partition_index;
-    let partition = core.with_metadata(|metadata| find_partition(metadata, topic, index))?;
+    let partition = core.with_metadata(|metadata| match twin_named(metadata, topic) {
+        Some(topic) if index == 0 => Ok(core.facts.twin_of(topic.id)),
+        _ => find_partition(metadata, topic, index),
+    })?;
     let epoch = (wanted.current_leader_epoch >= 0).then_some(Epoch(wanted.current_leader_epoch));
     Ok((partition, (query, epoch)))
 }
@@ -190,7 +202,7 @@ async fn look(
     }
     match query {
         Query::Latest => {
-            let tail = shard.with_leader(id, |leader| leader.tail()).map_err(led_code)?;
+            let tail = shard.shown_tail(id).map_err(led_code)?;
             Ok(Found::place(tail, Some(epoch)))
         }
         Query::Earliest => shard
@@ -207,6 +219,53 @@ async fn look(
             Ok(found.unwrap_or(Found::NOTHING))
         }
     }
+}
+
+/// The same of a twin: what the partitions have, by its position.
+async fn look_at_twin(
+    core: &Rc<Core>,
+    home: &Rc<Home>,
+    query: Query,
+    epoch: Option<Epoch>,
+) -> Result<Found, ErrorCode> {
+    let refused = |refusal: ReadRefusal| read_code(&refusal);
+    check_epoch(epoch).map_err(refused)?;
+    match query {
+        Query::Latest => Ok(Found::place(home.tail(), Some(EPOCH))),
+        Query::Earliest => Ok(Found::place(Offset::ZERO, Some(EPOCH))),
+        Query::Tiered => Ok(Found::NOTHING),
+        Query::Newest | Query::Since(_) => {
+            let found = positions_of(core, home, query).await?.into_iter();
+            let found = match query {
+                Query::Newest => found.max_by_key(|found| (found.timestamp_ms, found.offset)),
+                _ => found.min_by_key(|found| found.offset),
+            };
+            Ok(found.unwrap_or(Found::NOTHING))
+        }
+    }
+}
+
+/// Asks all partitions of a twin, and gives what they have at its position.
+async fn positions_of(core: &Rc<Core>, home: &Rc<Home>, query: Query) -> Result<Vec<Found>, ErrorCode> {
+    let topic = home.topic();
+    let count = core.with_metadata(|metadata| metadata.topic(topic).map_or(0, Topic::partition_count));
+    let questions = (0..count).map(|index| Ok((PartitionId { topic, index }, ())));
+    let work = move |shard: Rc<Shard>, id, ()| async move { look(&shard, id, query, None).await };
+    let answers = ask_owners(core, &None, questions, work).await;
+    let mut found = Vec::new();
+    for (index, answer) in (0..).zip(answers) {
+        let answer = answer?;
+        if answer.offset >= 0 {
+            let position = home.position_of(core, (index, Offset(answer.offset))).await;
+            let position = position.map_err(|unfound| read_code(&unfound.into()))?;
+            found.push(Found {
+                offset: position.0 as i64,
+                epoch: EPOCH.0,
+                ..answer
+            });
+        }
+    }
+    Ok(found)
 }
 
 /// The record with the greatest timestamp. By the batches' word: a batch whose header promises a greater timestamp than
@@ -234,7 +293,7 @@ async fn newest(shard: &Rc<Shard>, id: PartitionId) -> Result<Found, ErrorCode> 
 /// Returns when everything below `until` is committed, or the partition is gone.
 async fn committed(shard: &Rc<Shard>, id: PartitionId, until: Offset) {
     let moved = Watcher::new(1);
-    while let Ok(tail) = shard.with_leader(id, |leader| leader.tail())
+    while let Ok(tail) = shard.shown_tail(id)
         && tail < until
     {
         shard.watch(&[Watch::lone(id, tail)], &moved);
@@ -263,7 +322,7 @@ async fn search(
     };
     let limits = shard.settings.batch_limits;
     loop {
-        let (log_start, tail) = shard.with_leader(id, |leader| (leader.log_start(), leader.tail()))?;
+        let LogBounds { log_start, tail } = LogBounds::of(shard, id)?;
         // Retention may have been faster than the search.
         from = from.max(log_start);
         if from >= tail {

@@ -16,6 +16,7 @@ use platform::slices::Slices;
 use protocol::metadata::{
     Metadata, NewTopic, Plans, Topic, check_new_name, check_topic_name, fresh_topic_id, is_internal,
 };
+use protocol::order::keeper_of;
 use record::TopicId;
 
 use super::Envelope;
@@ -26,6 +27,7 @@ use crate::budget::SharedRoom;
 use crate::caller::Caller;
 use crate::core::Core;
 use crate::long::Long;
+use crate::order::{EPOCH, twin_name, twin_named, twin_with_id};
 
 /// From here on an empty list of topics means none, not all.
 const FIRST_WITH_NULL_FOR_ALL: i16 = 1;
@@ -142,7 +144,15 @@ async fn look_up_all(
 }
 
 fn partition_count(metadata: &Metadata, named: &Named) -> usize {
-    find(metadata, named).map_or(0, |topic| metadata.partitions(topic).len())
+    find(metadata, named).map_or(1, |topic| metadata.partitions(topic).len())
+}
+
+/// The topic whose twin is named.
+fn find_twin<'a>(metadata: &'a Metadata, named: &Named) -> Option<&'a Topic> {
+    match named {
+        Named::Name(name) => twin_named(metadata, name),
+        Named::Id(id) => twin_with_id(metadata, *id),
+    }
 }
 
 fn find<'a>(metadata: &'a Metadata, named: &Named) -> Option<&'a Topic> {
@@ -295,6 +305,12 @@ fn look_up(metadata: &Metadata, named: &Named, manner: &Manner) -> MetadataRespo
             ..told(metadata, topic)
         };
     }
+    if let Some(topic) = find_twin(metadata, named) {
+        return MetadataResponseTopic {
+            topic_authorized_operations: manner.operations,
+            ..told_twin(metadata, topic)
+        };
+    }
     match named {
         Named::Name(name) => {
             let error = match manner.refused.get(name) {
@@ -339,6 +355,24 @@ fn told(metadata: &Metadata, topic: &Topic) -> MetadataResponseTopic {
         topic_id: topic.id,
         is_internal: is_internal(&topic.name),
         partitions: partitions.collect(),
+        ..MetadataResponseTopic::default()
+    }
+}
+
+/// One partition, on the node that has all of the topic's.
+fn told_twin(metadata: &Metadata, topic: &Topic) -> MetadataResponseTopic {
+    let nodes = || metadata.partitions(topic).take(1).map(|state| state.leader.0);
+    MetadataResponseTopic {
+        name: Some(Text::from(twin_name(topic))),
+        topic_id: keeper_of(topic.id),
+        partitions: vec![MetadataResponsePartition {
+            partition_index: 0,
+            leader_id: nodes().next().unwrap_or(-1),
+            leader_epoch: EPOCH.0,
+            replica_nodes: nodes().collect(),
+            isr_nodes: nodes().collect(),
+            ..MetadataResponsePartition::default()
+        }],
         ..MetadataResponseTopic::default()
     }
 }

@@ -13,7 +13,8 @@ use super::gather::gather;
 use crate::core::Core;
 use crate::error_codes::read_code;
 use crate::long::Long;
-use crate::owner::{ask_owners, find_partition};
+use crate::order::{EPOCH, Home, check_epoch, twin_named};
+use crate::owner::{ask_cores, find_partition};
 
 /// The epoch that the client believes in, and the one it asks about.
 struct Question {
@@ -32,17 +33,24 @@ pub(super) async fn handle(
         partitions.map(move |wanted| (&topic.topic, wanted))
     });
     let questions = named.map(|(topic, wanted)| {
-        let found = core.with_metadata(|metadata| find_partition(metadata, topic, wanted.partition));
+        let found = core.with_metadata(|metadata| match twin_named(metadata, topic) {
+            Some(topic) if wanted.partition == 0 => Ok(core.facts.twin_of(topic.id)),
+            _ => find_partition(metadata, topic, wanted.partition),
+        });
         let question = Question {
             current: (wanted.current_leader_epoch >= 0).then_some(Epoch(wanted.current_leader_epoch)),
             asked: Epoch(wanted.leader_epoch),
         };
         found.map(|partition| (partition, question))
     });
-    let work = |shard, partition, question| async move {
-        epoch_end(&shard, partition, &question).map_err(|refusal| read_code(&refusal))
+    let work = |core: Rc<Core>, partition, question: Question| async move {
+        let end = match core.home_of_twin(partition) {
+            Some(home) => twin_end(&home, &question),
+            None => epoch_end(core.shard(core.facts.shard_of(partition)), partition, &question),
+        };
+        end.map_err(|refusal| read_code(&refusal))
     };
-    let mut ends = ask_owners(&core, &room, questions, work).await;
+    let mut ends = ask_cores(&core, &room, questions, work).await;
     let topics = gather(
         &core,
         &topics,
@@ -66,6 +74,16 @@ fn epoch_end(
 ) -> Result<EpochEnd, ReadRefusal> {
     shard.check_epoch(partition, question.current)?;
     Ok(shard.with_leader(partition, |leader| leader.epoch_end_offset(question.asked))?)
+}
+
+/// The only epoch of a twin ends at its tail.
+fn twin_end(home: &Home, question: &Question) -> Result<EpochEnd, ReadRefusal> {
+    check_epoch(question.current)?;
+    check_epoch(Some(question.asked))?;
+    Ok(EpochEnd {
+        epoch: EPOCH,
+        next_offset: home.tail(),
+    })
 }
 
 fn told(partition: i32, end: Result<EpochEnd, ErrorCode>) -> EpochEndOffset {

@@ -20,6 +20,7 @@ use super::send_from_outside;
 use crate::caller::Caller;
 use crate::connection::Connection;
 use crate::core::Core;
+use crate::order::{twin_named, twin_with_id};
 
 /// From here on batches may be compressed with Zstandard (KIP-110): who speaks less may have consumers that cannot read it.
 const FIRST_WITH_ZSTD: i16 = 7;
@@ -186,7 +187,15 @@ fn find_topic(core: &Core, topic: &TopicProduceData, version: i16) -> Result<(To
             ),
             _ => (metadata.topic(topic.topic_id), ErrorCode::UnknownTopicId),
         };
+        let is_twin = || match version {
+            ..=12 => twin_named(metadata, &topic.name).is_some(),
+            _ => twin_with_id(metadata, topic.topic_id).is_some(),
+        };
         match found {
+            None if is_twin() => {
+                let why = "records are appended to the topic, whose partitions these are: leave @total out of the name";
+                Err((ErrorCode::InvalidTopicException, Some(why)))
+            }
             None => Err((unknown, None)),
             // As Kafka.
             Some(found) if is_internal(&found.name) => {

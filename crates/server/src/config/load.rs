@@ -141,9 +141,10 @@ impl Config {
             origin: origin.clone(),
         })?;
         let change = ConfigChange::set(name, &value);
-        self.topics
-            .defaults
-            .change(&[change])
+        let defaults = &mut self.topics.defaults;
+        let changed = defaults.change(&[change]);
+        changed
+            .and_then(|()| defaults.check_as_default())
             .map_err(|reason| match reason {
                 TopicConfigError::Unknown { .. } => {
                     unknown(&format!("{TOPIC_DEFAULTS}{name}"), origin.clone())

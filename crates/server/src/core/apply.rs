@@ -8,16 +8,16 @@
 
 use platform::slices::Slices;
 use protocol::ApplyError;
-use protocol::groups::TopicChange;
 use protocol::leader::NodeId;
-use protocol::metadata::{Command, Metadata, Topic, TopicSettings};
+use protocol::metadata::{Command, Metadata, Topic, TopicSettings, metadata_settings};
+use protocol::order::keeper_of;
 use protocol::producers::ProducerId;
 use protocol::replica::Assignment;
 use record::{Epoch, PartitionId, TopicId};
 use shard::Shard;
 
 use super::Core;
-use crate::groups::{there, topic_settings};
+use crate::groups::{gone, there, topic_settings};
 
 /// Partitions that are opened, given up or configured before others have their turn; a command counts like one of them.
 const PARTITIONS_IN_ONE_TURN: usize = 1_000;
@@ -35,8 +35,13 @@ impl Core {
             let mut topics = metadata.topics();
             topics.try_for_each(|topic| self.open_all_partitions(metadata, topic))
         })?;
-        for (id, _) in self.recovered.take() {
-            self.shard(self.facts.shard_of(id)).delete_partition(id);
+        for (id, found) in self.recovered.take() {
+            let shard = self.shard(self.facts.shard_of(id));
+            match self.with_metadata(|metadata| metadata.topic(keeper_of(id.topic)).is_some()) {
+                // The topic has no order now, and goes on with this one when it has.
+                true => shard.open_partition(id, None, metadata_settings(), Some(&found))?,
+                false => shard.delete_partition(id),
+            }
         }
         self.shards().for_each(Shard::start_background);
         self.open_coordinators();
@@ -59,7 +64,7 @@ impl Core {
         for command in commands {
             let applied = self.apply_one(command, &mut slices).await;
             if applied.is_ok() {
-                changes.extend(self.topic_change(command));
+                changes.extend(self.topic_changes(command));
             }
             outcomes.push(applied);
             slices.did(1).await;
@@ -96,7 +101,7 @@ impl Core {
                 self.open_later_epochs((&before, known), image, &mut slices).await;
             }
             if first_index < topic.partition_count() {
-                changes.push(there(topic));
+                changes.extend(there(topic));
             }
         }
         self.metadata.borrow_mut().clone_from(image);
@@ -113,7 +118,7 @@ impl Core {
             let (own, others) = self.sorted_partitions(topic, 0);
             self.delete_partitions(own, &mut slices).await;
             self.forget_partitions(others, &mut slices).await;
-            changes.push(TopicChange::Gone { id: topic.id });
+            changes.extend(gone(topic.id));
         }
         self.open_coordinators();
         self.tell_coordinators(&changes);
@@ -162,6 +167,10 @@ impl Core {
     async fn apply_one(&self, command: &Command, slices: &mut Slices) -> Result<(), ApplyError> {
         let grown = self.with_metadata(|metadata| metadata.grown_by(command));
         if let Some((topic, first_index)) = grown {
+            if first_index == 0 && topic.settings.is_ordered {
+                self.open_keepers(topic.id)
+                    .expect("new partitions contradict nothing");
+            }
             self.open_partitions(&topic, first_index, slices).await;
         }
         let (deleted, forgotten) = self.partitions_deleted_by(command);
@@ -172,7 +181,8 @@ impl Core {
                 self.assign_topic(*id, slices).await;
                 self.open_coordinators();
             }
-            Command::DeleteTopic { .. } => {
+            Command::DeleteTopic { id } => {
+                self.delete_order(*id);
                 self.delete_partitions(deleted, slices).await;
                 self.forget_partitions(forgotten, slices).await;
             }
@@ -393,6 +403,12 @@ impl Core {
         let Some((settings, partitions)) = found else {
             return;
         };
+        match settings.is_ordered {
+            true => self
+                .open_keepers(id)
+                .expect("partitions that begin anew contradict nothing"),
+            false => self.give_up_order(id),
+        }
         for id in partitions {
             self.shard(self.facts.shard_of(id))
                 .configure_partition(id, settings);
@@ -470,7 +486,10 @@ impl Core {
                 .expect("a topic's partitions are in the metadata");
             self.open_partition(id, (state.epoch, state.is_shared), settings)?;
         }
-        Ok(())
+        match settings.is_ordered {
+            true => self.open_keepers(topic.id),
+            false => Ok(()),
+        }
     }
 
     /// Opens a partition over what recovery found. A replica waits to be assigned: nothing may happen in an epoch that is not

@@ -17,10 +17,11 @@ use tokio::task::yield_now;
 
 use super::decision::Sight;
 use crate::answer_budget::AnswerBudget;
-use crate::core::Core;
+use crate::core::{Core, NodeFacts};
 use crate::error_codes::read_code;
 use crate::fetch_session::{FIRST_WITH_TOPIC_IDS, Wanted};
 use crate::groups::topic_settings;
+use crate::order::{twin_named, twin_with_id};
 
 /// From here on fetches may find batches that are compressed with Zstandard (KIP-110).
 const FIRST_WITH_ZSTD: i16 = 10;
@@ -54,7 +55,7 @@ pub(super) async fn plan(
         core.with_metadata(|metadata| {
             for wanted in slice {
                 let place = outcomes.len();
-                match find(metadata, wanted, version, rack) {
+                match find((metadata, &core.facts), wanted, version, rack) {
                     Ok(read) => {
                         planned.push(Planned { place, read });
                         outcomes.push(Ok(ReadResult::default()));
@@ -67,7 +68,19 @@ pub(super) async fn plan(
     (outcomes, planned)
 }
 
-fn find(metadata: &Metadata, wanted: &Wanted, version: i16, rack: &str) -> Result<ReadRequest, ErrorCode> {
+fn find(
+    (metadata, facts): (&Metadata, &NodeFacts),
+    wanted: &Wanted,
+    version: i16,
+    rack: &str,
+) -> Result<ReadRequest, ErrorCode> {
+    let twin = match version {
+        ..FIRST_WITH_TOPIC_IDS => twin_named(metadata, &wanted.topic.name),
+        _ => twin_with_id(metadata, wanted.topic.id),
+    };
+    if let Some(topic) = twin.filter(|_| wanted.partition.partition == 0) {
+        return Ok(request(facts.twin_of(topic.id), wanted));
+    }
     let (topic, unknown) = match version {
         ..FIRST_WITH_TOPIC_IDS => (
             metadata.topic_named(&wanted.topic.name),
@@ -87,19 +100,27 @@ fn find(metadata: &Metadata, wanted: &Wanted, version: i16, rack: &str) -> Resul
     {
         return Err(ErrorCode::UnsupportedCompressionType);
     }
-    let epoch = wanted.partition.current_leader_epoch;
     let partition = PartitionId {
         topic: topic.id,
         index,
     };
     Ok(ReadRequest {
+        from_any: !rack.is_empty(),
+        near: near(metadata, partition, rack),
+        ..request(partition, wanted)
+    })
+}
+
+fn request(partition: PartitionId, wanted: &Wanted) -> ReadRequest {
+    let epoch = wanted.partition.current_leader_epoch;
+    ReadRequest {
         partition,
         from: Offset(wanted.partition.fetch_offset),
         bytes_max: wanted.partition.partition_max_bytes.max(1) as usize,
         epoch: (epoch >= 0).then_some(Epoch(epoch)),
-        from_any: !rack.is_empty(),
-        near: near(metadata, partition, rack),
-    })
+        from_any: false,
+        near: None,
+    }
 }
 
 /// The first replica in a reader's rack, unless the leader is there, too.
@@ -174,7 +195,10 @@ async fn read_here(core: Rc<Core>, planned: Vec<Planned>, bytes_max: usize) -> V
             bytes_max: read.bytes_max.min(rest),
             ..read
         };
-        let outcome = shard.read(read).await;
+        let outcome = match core.home_of_twin(read.partition) {
+            Some(home) => home.read(&core, read).await,
+            None => shard.read(read).await,
+        };
         read_ahead(shard, &core.answers);
         let bytes = outcome.as_ref().map_or(0, |result| result.bytes);
         // They may be very many small batches.

@@ -134,12 +134,24 @@ impl Waiting {
             return;
         }
         match core.facts.core_of(shard) {
-            owner if owner == core.index => core.shard(shard).watch(&watches, &self.watcher),
+            owner if owner == core.index => watch_here(core, shard, &watches, &self.watcher),
             owner => {
                 let watcher = self.watcher.clone();
-                let letter = move |core: &Rc<Core>| core.shard(shard).watch(&watches, &watcher);
+                let letter = move |core: &Rc<Core>| watch_here(core, shard, &watches, &watcher);
                 core.facts.mailboxes.send(owner, letter);
             }
+        }
+    }
+}
+
+/// Watches partitions of one shard, and twins whose home is here.
+fn watch_here(core: &Rc<Core>, shard: usize, watches: &[Watch], watcher: &Arc<Watcher>) {
+    let is_twin = |watch: &&Watch| core.home_of_twin(watch.partition).is_some();
+    let (twins, partitions): (Vec<Watch>, Vec<Watch>) = watches.iter().partition(is_twin);
+    core.shard(shard).watch(&partitions, watcher);
+    for watch in twins {
+        if let Some(home) = core.home_of_twin(watch.partition) {
+            home.watch(&watch, watcher);
         }
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! Records that a core finds for a reader take room in that core's answer budget until the reader lets go of them.
 
+use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -82,7 +83,18 @@ impl KnownTopic {
 pub(super) struct Found {
     pub(super) bounds: LogBounds,
     pub(super) batches: Vec<Bytes>,
-    _lent: oneshot::Sender<()>,
+    lent: Arc<oneshot::Sender<()>>,
+}
+
+impl Found {
+    /// Some of its batches. They count as held with the others.
+    pub(super) fn part(&self, batches: Vec<Bytes>) -> Found {
+        Found {
+            bounds: self.bounds,
+            batches,
+            lent: Arc::clone(&self.lent),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -97,7 +109,7 @@ impl Found {
         let found = Found {
             bounds,
             batches,
-            _lent: lent,
+            lent: Arc::new(lent),
         };
         (found, returned)
     }
@@ -257,7 +269,7 @@ impl Cores {
                     tail: result.tail,
                 },
                 batches: result.batches,
-                _lent: lent,
+                lent: Arc::new(lent),
             })
         })
         .await?
@@ -281,6 +293,22 @@ impl Cores {
         self.facts.mailboxes.send(self.facts.core_of(shard), move |core| {
             core.shard(shard).watch(&[Watch::lone(partition, seen)], &reader);
         });
+    }
+
+    /// The same for all partitions of a topic, each with the tail that was seen of it.
+    pub(super) fn watch_all(&self, topic: TopicId, seen: &[Offset], reader: &Arc<Watcher>) {
+        let mut by_shard: BTreeMap<usize, Vec<Watch>> = BTreeMap::new();
+        for (index, seen) in (0..).zip(seen) {
+            let partition = PartitionId { topic, index };
+            let watches = by_shard.entry(self.facts.shard_of(partition)).or_default();
+            watches.push(Watch::lone(partition, *seen));
+        }
+        for (shard, watches) in by_shard {
+            let reader = Arc::clone(reader);
+            self.facts.mailboxes.send(self.facts.core_of(shard), move |core| {
+                core.shard(shard).watch(&watches, &reader);
+            });
+        }
     }
 
     /// Gives up what lies before `first_kept`; durable on return, which has the first offset that is kept then.

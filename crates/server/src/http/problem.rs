@@ -79,7 +79,10 @@ kinds! {
     /// Beyond the limit of requests, or of the topic's batches.
     BodyTooLarge = "body-too-large", PAYLOAD_TOO_LARGE;
     UnsupportedMediaType = "unsupported-media-type", UNSUPPORTED_MEDIA_TYPE;
+    /// The topic's records have no positions: no order over all of them.
+    NoOrder = "no-order", CONFLICT;
     OffsetOutOfRange = "offset-out-of-range", RANGE_NOT_SATISFIABLE;
+    PositionOutOfRange = "position-out-of-range", RANGE_NOT_SATISFIABLE;
     /// A name, count or config that no topic here can have.
     InvalidTopic = "invalid-topic", UNPROCESSABLE_ENTITY;
     /// A config that there is not, that only a restart changes, or a value that it cannot have.

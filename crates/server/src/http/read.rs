@@ -40,7 +40,7 @@ pub(super) const RECORDS_MAX: usize = 100_000;
 /// Bytes in one answer, unless asked otherwise.
 pub(super) const BYTES: usize = 1 << 20;
 /// The time that finding the first offset and room for the answer may take.
-const ROOM_WAIT: Duration = Duration::from_secs(5);
+pub(super) const ROOM_WAIT: Duration = Duration::from_secs(5);
 
 /// Where to begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -274,6 +274,7 @@ pub(super) async fn read_page(
     let memory = Memory {
         budget: &app.answers,
         room,
+        text_before: 0,
     };
     let pool = &app.cores.facts.pool;
     Ok((make_page(pool, found, from, form, limits, memory).await?, bounds))

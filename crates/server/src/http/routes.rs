@@ -19,7 +19,8 @@ use super::openapi::operations as described;
 use super::problem::{Kind, Problem};
 use super::refusal::outcome_unknown;
 use super::{
-    App, append, body, cluster, configs, groups, nodes, observe, openapi, read, status, topics, trim,
+    App, append, body, cluster, configs, groups, in_order, nodes, observe, openapi, read, status, topics,
+    trim,
 };
 
 /// One operation.
@@ -294,6 +295,15 @@ pub(super) static OPERATIONS: &[Operation] = &[
         describe: described::configs::change_topic,
     },
     Operation {
+        method: Method::GET,
+        path: "/v1/topics/{topic}/records",
+        produces: in_order::PRODUCES,
+        takes: NOTHING,
+        wait: read_wait,
+        answer: || get(in_order::records),
+        describe: described::read_in_order,
+    },
+    Operation {
         method: Method::POST,
         path: "/v1/topics/{topic}/records",
         produces: JSON,
@@ -301,6 +311,15 @@ pub(super) static OPERATIONS: &[Operation] = &[
         wait: append_wait,
         answer: || post(append::to_topic),
         describe: described::append_to_topic,
+    },
+    Operation {
+        method: Method::GET,
+        path: "/v1/topics/{topic}/cut",
+        produces: JSON,
+        takes: NOTHING,
+        wait: short,
+        answer: || get(in_order::cut),
+        describe: described::cut,
     },
     Operation {
         method: Method::GET,

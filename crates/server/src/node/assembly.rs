@@ -16,6 +16,8 @@ use platform::turns::Turns;
 use platform::work::{Pool, Threads, Work};
 use protocol::leader::NodeId;
 use protocol::metadata::{Address, Command, Home, Metadata};
+use protocol::order::Place;
+use record::Position;
 use storage::{NodeIdentity, identify, is_empty_directory, keep_identity, read_last_ran, read_peers};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
@@ -280,6 +282,36 @@ impl Handle {
         }
     }
 
+    /// Has the home of a topic's order tell which offsets have the positions from one on, so many of them at most. Nothing is told while the order is not
+    /// open.
+    pub fn tell_order(
+        &self,
+        topic: &str,
+        from: Position,
+        count: u64,
+        tell: impl FnOnce(Vec<Place>) + Send + 'static,
+    ) {
+        let name = topic.to_owned();
+        let find = move |core: &Rc<Core>| {
+            let Some(topic) =
+                core.with_metadata(|metadata| metadata.topic_named(&name).map(|topic| topic.id))
+            else {
+                return;
+            };
+            core.facts.mailboxes.send(core.facts.home_of(topic), move |core| {
+                let (home, core) = (core.home(topic), core.clone());
+                platform::turns::spawn(async move {
+                    if let Some(home) = home
+                        && let Ok(found) = home.places(&core, from, count).await
+                    {
+                        tell(found.places);
+                    }
+                });
+            });
+        };
+        self.facts.mailboxes.send(0, find);
+    }
+
     /// Has the cores end.
     pub fn stop(&mut self) {
         for stop in self.stop.drain(..) {
@@ -366,9 +398,19 @@ impl Opening {
 impl Opening {
     /// On a member: takes part in the metadata group, has this start be committed there, opens the partitions, and follows the group.
     async fn start_in_group(&mut self, core: &Rc<Core>, start: Command) -> Result<(), String> {
+        let before = match self.identity.last_incarnation {
+            None => Some(core.replay_metadata().await?),
+            Some(_) => None,
+        };
+        if let Some(ordered) = before.as_ref().and_then(ordered_topic) {
+            return Err(format!(
+                "topic {ordered} has one order (ropewalk.order=total), which only a node keeps that stays alone: start it without \
+                 peer.listen, and set ropewalk.order=partition before others join"
+            ));
+        }
         core.begin_group(self.disk.clone(), self.work.clone()).await?;
-        if self.identity.last_incarnation.is_none() {
-            core.found_group().await?;
+        if let Some(image) = before {
+            core.found_group(image).await?;
             self.identity.last_incarnation = Some(FIRST_START);
             keep_identity(&*self.disk, &self.identity).map_err(|error| error.to_string())?;
             core.forget_own_log();
@@ -411,6 +453,12 @@ impl Opening {
             }
         }
     }
+}
+
+/// A topic that has one order.
+fn ordered_topic(image: &Metadata) -> Option<Arc<str>> {
+    let mut ordered = image.topics().filter(|topic| topic.settings.is_ordered);
+    ordered.next().map(|topic| topic.name.clone())
 }
 
 /// What others are told: the address that they should use, or else the one that is bound.
@@ -470,6 +518,8 @@ async fn open_partitions(core: &Rc<Core>, facts: &NodeFacts, start: Command) -> 
     }
     let image = Arc::new(image);
     on_every_core(core, move |core| core.adopt(&image)).await?;
+    core.open_all_orders().await;
+    platform::turns::spawn(core.clone().retry_orders());
     let journaling = platform::turns::spawn(journal_start(core.clone(), news));
     tokio::select! {
         biased;

@@ -17,6 +17,7 @@ mod documentation;
 mod follows;
 mod groups;
 mod openapi;
+mod order;
 mod others;
 mod places;
 mod reads;

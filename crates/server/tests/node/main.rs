@@ -39,5 +39,6 @@ mod room;
 mod slow_readers;
 mod topic_pages;
 mod topics;
+mod twins;
 mod unsound_batches;
 mod wide;

@@ -51,8 +51,9 @@ impl Pair {
     async fn start(disks: [SimulatedDisk; 2]) -> Pair {
         let shards = [0, 1].map(|shard: usize| {
             let partitions = (0..PARTITIONS_EACH).map(|partition| of_shard(shard, partition));
-            let all = partitions.chain([strand(shard)]);
-            let all: Vec<_> = all.map(|id| (id, topic("fsync"))).collect();
+            let ordered = settings_of(&[("ropewalk.order", "total")]);
+            let partitions = partitions.map(|id| (id, ordered));
+            let all: Vec<_> = partitions.chain([(strand(shard), topic("fsync"))]).collect();
             shard_with(&disks[shard], &all)
         });
         let recovered = look(&shards).await;
@@ -70,7 +71,12 @@ impl Pair {
             let order = Order {
                 cutter: Cutter::new(line.clone(), index, generation),
                 strand: strand(index),
-                tell: Rc::new(move |_, shards| letters.borrow_mut().extend(shards)),
+                tell: Rc::new(move |_, tell| {
+                    if let Tell::Ordered(shards) = tell {
+                        letters.borrow_mut().extend(shards);
+                    }
+                }),
+                is_full: false,
             };
             shard.open_order(TOPIC, order, |index| recovered.vector[index as usize]);
         }

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use kafka_wire::create_topics::CreatableTopic;
+use kafka_wire::create_topics::{CreatableTopic, CreatableTopicConfig};
 use kafka_wire::delete_records::{DeleteRecordsPartition, DeleteRecordsTopic};
 use kafka_wire::incremental_alter_configs::{AlterConfigsResource, AlterableConfig};
 use kafka_wire::{
@@ -12,19 +12,22 @@ use kafka_wire::{
 use platform::random::SeededRandom;
 use tokio::time::sleep;
 
-use super::{REST, TOPICS, World, places};
+use super::{ORDERED, REST, TOPICS, World, places};
 use crate::client::Client;
 
 /// The number of a topic as a config resource.
 const TOPIC: i8 = 2;
+/// The config that gives a topic one order.
+const ORDER: &str = "ropewalk.order";
 
 /// Makes the topics that are written to, however long it takes.
 pub(crate) async fn create_topics(world: &World) {
     loop {
         let mut client = world.connect().await;
         let mut missing = 0;
-        for (name, partitions) in TOPICS {
-            match create(world, &mut client, name, partitions).await {
+        for (topic, (name, partitions)) in TOPICS.into_iter().enumerate() {
+            let is_ordered = world.order.is_some() && topic == ORDERED;
+            match create(world, &mut client, name, (partitions, is_ordered)).await {
                 Ok(None | Some(ErrorCode::TopicAlreadyExists)) => {}
                 _ => missing += 1,
             }
@@ -40,13 +43,18 @@ async fn create(
     world: &World,
     client: &mut Client,
     name: &str,
-    partitions: i32,
+    (partitions, is_ordered): (i32, bool),
 ) -> io::Result<Option<ErrorCode>> {
+    let order = || CreatableTopicConfig {
+        name: Text::from(ORDER),
+        value: Some(Text::from("total")),
+    };
     let request = CreateTopicsRequest {
         topics: vec![CreatableTopic {
             name: Text::from(name),
             num_partitions: partitions,
             replication_factor: -1,
+            configs: is_ordered.then(order).into_iter().collect(),
             ..CreatableTopic::default()
         }],
         timeout_ms: 3_000,
@@ -123,7 +131,7 @@ async fn come_or_go(
         is_there: false,
     };
     let error = match creates {
-        true => create(world, client, &name, 1 + place as i32).await?,
+        true => create(world, client, &name, (1 + place as i32, world.order.is_some())).await?,
         false => delete(world, client, &name).await?,
     };
     let was_there = match error {
@@ -186,7 +194,8 @@ async fn trim(world: &World, client: &mut Client, random: &mut SeededRandom) -> 
 }
 
 async fn configure(world: &World, client: &mut Client, random: &mut SeededRandom) -> io::Result<()> {
-    let (name, _) = TOPICS[random.below(TOPICS.len() as u64) as usize];
+    let topic = random.below(TOPICS.len() as u64) as usize;
+    let (name, _) = TOPICS[topic];
     let bytes: u64 = (1 << 20) << random.below(4);
     // Without effect, and long.
     let replicas: Vec<String> = (0..random.below(150)).map(|index| format!("{index}:1")).collect();
@@ -195,14 +204,19 @@ async fn configure(world: &World, client: &mut Client, random: &mut SeededRandom
         config_operation: 0,
         value: Some(Text::from(value)),
     };
+    let mut configs = vec![
+        set("segment.bytes", &bytes.to_string()),
+        set("leader.replication.throttled.replicas", &replicas.join(",")),
+    ];
+    if world.order.is_some() && topic != ORDERED && random.chance(1, 4) {
+        let order = if random.chance(1, 2) { "total" } else { "partition" };
+        configs.push(set(ORDER, order));
+    }
     let request = IncrementalAlterConfigsRequest {
         resources: vec![AlterConfigsResource {
             resource_type: TOPIC,
             resource_name: Text::from(name),
-            configs: vec![
-                set("segment.bytes", &bytes.to_string()),
-                set("leader.replication.throttled.replicas", &replicas.join(",")),
-            ],
+            configs,
         }],
         validate_only: false,
     };

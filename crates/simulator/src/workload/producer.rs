@@ -8,9 +8,9 @@ use kafka_wire::produce::{PartitionProduceData, TopicProduceData};
 use kafka_wire::{ApiKey, ErrorCode, InitProducerIdRequest, ProduceRequest, Text};
 use platform::random::SeededRandom;
 use record::{BatchBuilder, Compression};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
-use super::{REST, TOPICS, World};
+use super::{ORDERED, REST, TOPICS, World};
 use crate::client::Client;
 use crate::history::{Place, Value};
 
@@ -34,6 +34,8 @@ struct Batch {
     padding: usize,
     compression: Compression,
     is_done: bool,
+    /// When it was sent first.
+    began: Instant,
 }
 
 struct Producer {
@@ -152,6 +154,7 @@ impl Producer {
             padding: padding as usize,
             compression,
             is_done: false,
+            began: Instant::now(),
         });
         self.next_sequence += count as i32;
     }
@@ -181,6 +184,17 @@ impl Producer {
         Ok(())
     }
 
+    /// Takes note of an append whose answer waits for its position.
+    fn note_order(&self, batch: &Batch, first: i64) {
+        let (topic, partition) = self.production.place;
+        if let Some(order) = self.world.order.as_ref()
+            && topic == ORDERED
+            && self.production.acks == -1
+        {
+            order.acknowledge(batch.began, partition, first);
+        }
+    }
+
     /// Takes the answer to a batch; returns whether it is in the log.
     async fn receive(&mut self, client: &mut Client, place: usize) -> io::Result<bool> {
         let answer = client.receive::<ProduceRequest>().await?;
@@ -190,11 +204,13 @@ impl Producer {
             .told(ApiKey::Produce, answer.error_code, answer.error_message.as_ref())
         else {
             let history = &self.world.history;
-            history.acknowledge(
-                self.production.place,
-                answer.base_offset,
-                &self.batches[place].values,
-            );
+            let (to, values) = (self.production.place, &self.batches[place].values);
+            // One that waits for the leader's flush alone is told before its position is known.
+            match self.production.acks == -1 || self.world.order.is_none() {
+                true => history.acknowledge(to, answer.base_offset, values),
+                false => history.acknowledge_unshown(to, answer.base_offset, values),
+            }
+            self.note_order(&self.batches[place], answer.base_offset);
             self.batches[place].is_done = true;
             return Ok(true);
         };

@@ -83,6 +83,8 @@ pub struct TopicSettings {
     pub durability: Durability,
     /// `ropewalk.replication`.
     pub route: Route,
+    /// `ropewalk.order` is `total`: all its partitions' records have one order.
+    pub is_ordered: bool,
 }
 
 impl TopicSettings {
@@ -111,13 +113,15 @@ impl TopicSettings {
             timestamp_after_max: Duration::from_millis(values.natural("message.timestamp.after.max.ms")),
             insync_replicas_min: values.small("min.insync.replicas"),
             durability: match values.text("ropewalk.durability") {
-                "memory" => Durability::Memory,
+                // What all topics have by default must not let a position change its record.
+                "memory" if !topic.is_ordered() => Durability::Memory,
                 _ => Durability::Flushed,
             },
             route: match values.text(REPLICATION) {
                 "chain" => Route::Chain,
                 _ => Route::Each,
             },
+            is_ordered: topic.is_ordered(),
         }
     }
 

@@ -13,6 +13,11 @@ const EITHER: &[&str] = &["false", "true"];
 /// Says how batches reach the replicas.
 pub(super) const REPLICATION: &str = "ropewalk.replication";
 
+/// Says which records have an order.
+pub(super) const ORDER: &str = "ropewalk.order";
+/// All of the topic's.
+pub(super) const TOTAL: &str = "total";
+
 /// Every config that is served, sorted by name.
 pub static KNOWN: &[KnownConfig] = &[
     KnownConfig {
@@ -221,6 +226,13 @@ pub static KNOWN: &[KnownConfig] = &[
         "fsync",
         &["fsync", "memory"],
         "When a batch counts as written: once it is flushed to disk, or as soon as it is in memory, where a power cut loses it.",
+    ),
+    word(
+        ORDER,
+        ConfigKind::String,
+        "partition",
+        &["partition", TOTAL],
+        "Which records have an order that all readers see: those of each partition, or all of the topic's (total), each of which has a position then.",
     ),
     word(
         REPLICATION,

@@ -118,6 +118,23 @@ fn what_is_not_served_is_refused() {
             .to_string(),
         "conflict topic config setting min.compaction.lag.ms (10) > max.compaction.lag.ms (9)"
     );
+    let in_memory = [("ropewalk.order", "total"), ("ropewalk.durability", "memory")];
+    let in_memory = config(&in_memory).expect("each is valid");
+    assert_eq!(in_memory.check_together(), Err(ConfigError::OrderInMemory));
+    assert_eq!(in_memory.check_as_default(), Err(ConfigError::OrderOfAll));
+    // Records with one order are flushed whatever others have by default.
+    let (ordered, memory) = (
+        config(&[("ropewalk.order", "total")]),
+        config(&[("ropewalk.durability", "memory")]),
+    );
+    let (ordered, memory) = (ordered.expect("valid"), memory.expect("valid"));
+    let resolved = TopicSettings::resolve(&ordered, &memory);
+    assert!(resolved.is_ordered);
+    assert_eq!(resolved.durability, Durability::Flushed);
+    assert_eq!(
+        TopicSettings::resolve(&TopicConfig::new(), &memory).durability,
+        Durability::Memory
+    );
 }
 
 #[test]

@@ -50,6 +50,24 @@ fn cuts_count_as_long_as_they_touch() {
 }
 
 #[test]
+fn cuts_on_pages_are_passed_over() {
+    let strands = [
+        vec![open(1, 0, &[0, 0]), cut(1, 0, &[(0, 3)]), cut(1, 5, &[(0, 1)])],
+        vec![cut(1, 3, &[(1, 2)]), cut(1, 6, &[(1, 1)])],
+        // The end of the pages.
+        vec![open(1, 5, &[3, 2])],
+    ];
+    assert_eq!(recovered(&strands, &[8, 8]), (7, vec![4, 3]));
+    // The strands were trimmed behind the pages.
+    let trimmed = [
+        strands[0][2..].to_vec(),
+        strands[1][1..].to_vec(),
+        strands[2].clone(),
+    ];
+    assert_eq!(recovered(&trimmed, &[8, 8]), (7, vec![4, 3]));
+}
+
+#[test]
 fn cuts_of_an_earlier_generation_are_void() {
     let strands = [
         vec![

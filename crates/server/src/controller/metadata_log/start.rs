@@ -46,8 +46,7 @@ impl Core {
     ///
     /// # Errors
     /// A sentence for the operator.
-    pub(crate) async fn found_group(self: &Rc<Core>) -> Result<(), String> {
-        let mut image = self.replay_metadata().await?;
+    pub(crate) async fn found_group(self: &Rc<Core>, mut image: Metadata) -> Result<(), String> {
         if image.cluster().is_none() {
             for command in Metadata::founding(self.facts.cluster) {
                 image.apply(&command).expect("nothing was before");

@@ -12,6 +12,8 @@ use super::{always, answers, no_content, reference};
 
 /// The problems of reading and changing a partition.
 const OF_PARTITION: &[Kind] = &[Kind::UnknownTopic, Kind::UnknownPartition, Kind::MalformedQuery];
+/// The problems of reading a topic.
+const OF_TOPIC: &[Kind] = &[Kind::UnknownTopic, Kind::Unavailable, Kind::MalformedQuery];
 /// The problems of changing a topic that is there.
 const OF_TOPIC_CHANGE: &[Kind] = &[
     Kind::UnknownTopic,
@@ -337,6 +339,60 @@ pub(in super::super) fn read() -> Value {
         "summary": "Read a partition, wait at its tail, or follow it",
         "parameters": read_parameters(),
         "responses": responses,
+    })
+}
+
+fn position(what: &str, unless_said: &str) -> Value {
+    query(
+        "position",
+        what,
+        json!({ "type": "string", "pattern": "^([0-9]+|earliest|latest)$" }),
+        json!(unless_said),
+    )
+}
+
+pub(in super::super) fn read_in_order() -> Value {
+    let own = [
+        Kind::NoOrder,
+        Kind::PositionOutOfRange,
+        Kind::RecordTooLarge,
+        Kind::StorageFault,
+    ];
+    let what = "Records of all partitions, in the order that they have for every reader.";
+    let mut responses = answers("200", what, "PageInOrder", &[OF_TOPIC, &own].concat());
+    let lines =
+        json!({ "type": "string", "description": "One record a line. The headers say where to go on." });
+    responses["200"]["content"][MediaType::JsonLines.name()] = json!({ "schema": lines });
+    let stands = |what: &str| json!({ "description": what, "schema": { "type": "integer", "minimum": 0 } });
+    responses["200"]["headers"] = json!({
+        "Ropewalk-Next-Position": stands("Where to go on."),
+        "Ropewalk-Ordered": stands("The first position that no record has yet."),
+    });
+    let mut parameters = read_parameters();
+    let list = parameters.as_array_mut().expect("it is a list");
+    // In place of the offset and the time.
+    list.splice(
+        ..2,
+        [position(
+            "Where to begin: a position, `earliest` (default) or `latest`.",
+            "earliest",
+        )],
+    );
+    json!({
+        "operationId": "readInOrder",
+        "summary": "Read a topic with one order (`ropewalk.order=total`) by position, or wait at its end",
+        "parameters": parameters,
+        "responses": responses,
+    })
+}
+
+pub(in super::super) fn cut() -> Value {
+    let own = [Kind::NoOrder, Kind::PositionOutOfRange, Kind::StorageFault];
+    json!({
+        "operationId": "cut",
+        "summary": "Of each partition, the first offset that has no position below this one: a consistent snapshot of the topic",
+        "parameters": [position("A position, or `latest` (default): all that is ordered now.", "latest")],
+        "responses": answers("200", "The cut.", "Cut", &[OF_TOPIC, &own].concat()),
     })
 }
 

@@ -81,6 +81,13 @@ fn records() -> Vec<(&'static str, Value)> {
         ("timestamp_ms", or_null("integer")),
         ("headers", list(reference("Header"))),
     ]);
+    let in_order = [&[("position", whole()), ("partition", whole())], &record[..]].concat();
+    let page_in_order = [
+        ("records", list(reference("RecordInOrder"))),
+        ("next_position", whole()),
+        ("ordered", whole()),
+    ];
+    let cut = [("position", whole()), ("offsets", list(whole()))];
     let optional = ["key", "key_base64", "value", "value_base64", "headers"];
     let mut new = new_record(&with(&[("headers", new_headers)]), &optional);
     new["description"] =
@@ -107,6 +114,9 @@ fn records() -> Vec<(&'static str, Value)> {
             object(&[("appended", list(reference("Appended")))], &[]),
         ),
         ("Page", object(&page, &[])),
+        ("RecordInOrder", object(&in_order, &optional)),
+        ("PageInOrder", object(&page_in_order, &[])),
+        ("Cut", object(&cut, &[])),
         (
             "Trimmed",
             object(&[("partition", whole()), ("first_offset", whole())], &[]),
@@ -126,6 +136,7 @@ fn new_record(members: &[(&'static str, Value)], optional: &[&str]) -> Value {
         ("topic", stood("string")),
         ("partition", stood("integer")),
         ("offset", stood("integer")),
+        ("position", stood("integer")),
     ];
     let names: Vec<&str> = more.iter().map(|(name, _)| *name).collect();
     closed(&[members, &more].concat(), &[optional, &names[..]].concat())

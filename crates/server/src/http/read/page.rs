@@ -5,6 +5,7 @@ mod turns;
 use std::io::Write;
 
 use bytes::Bytes;
+use protocol::order::Place;
 use record::{Offset, Record};
 use serde_json::json;
 
@@ -13,7 +14,7 @@ use crate::log_bounds::LogBounds;
 use crate::record_json;
 
 pub(in super::super) use turns::WORK_BYTES;
-pub(super) use turns::{Memory, make_page};
+pub(in super::super) use turns::{Memory, make_page, make_page_of};
 
 /// A header that is read, and that is written.
 const HEADER_MEMORY_BYTES: usize = 128;
@@ -53,6 +54,10 @@ pub(in super::super) struct Page {
     pub(in super::super) next: Offset,
     /// Says whether it begins and ends inside one batch, all of which the next page has to unpack again.
     pub(in super::super) inside_batch: bool,
+    /// All that was found is on it.
+    pub(in super::super) has_all: bool,
+    /// Where its records stand in the order of their topic, if they are told in that: none beyond is on it.
+    place: Option<Place>,
 }
 
 /// Why there is no page.
@@ -90,14 +95,22 @@ impl Page {
             records: 0,
             next: from,
             inside_batch: false,
+            has_all: false,
+            place: None,
         }
+    }
+
+    /// The first offset that is not to be on it, if one is not.
+    fn end(&self) -> Option<Offset> {
+        self.place.map(|place| place.next)
     }
 
     /// Adds a record; says if its text is too long for that.
     fn add(&mut self, record: &Record, bytes_max: usize) -> bool {
         let before = self.text.len();
-        let (form, is_first) = (self.form, self.records == 0);
-        write_record(&mut self.text, form, is_first, record).expect("memory takes all that is written");
+        let is_first = self.records == 0;
+        let stands = (self.form, self.place);
+        write_record(&mut self.text, stands, is_first, record).expect("memory takes all that is written");
         if self.text.len() > bytes_max && !is_first {
             self.text.truncate(before);
             return false;
@@ -110,7 +123,8 @@ impl Page {
     /// Bytes of the text of the next record.
     fn text_bytes_of(&self, record: &Record) -> usize {
         let mut counted = Counted(0);
-        write_record(&mut counted, self.form, self.records == 0, record).expect("counting takes anything");
+        let stands = (self.form, self.place);
+        write_record(&mut counted, stands, self.records == 0, record).expect("counting takes anything");
         counted.0
     }
 
@@ -135,13 +149,19 @@ impl Page {
     }
 }
 
-fn write_record(out: &mut impl Write, form: Form, is_first: bool, record: &Record) -> std::io::Result<()> {
+fn write_record(
+    out: &mut impl Write,
+    (form, place): (Form, Option<Place>),
+    is_first: bool,
+    record: &Record,
+) -> std::io::Result<()> {
     match form {
         Form::Array if !is_first => out.write_all(b",")?,
         Form::Array | Form::Lines => {}
         Form::Events => write!(out, "id: {}\ndata: ", record.offset)?,
     }
-    record_json::write(&mut *out, None, record)?;
+    let position = place.map(|place| place.position_of(record.offset));
+    record_json::write_in_order(&mut *out, position, place.map(|place| place.partition), record)?;
     match form {
         Form::Array => Ok(()),
         Form::Lines => out.write_all(b"\n"),

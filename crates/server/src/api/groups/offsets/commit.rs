@@ -11,6 +11,7 @@ use protocol::groups::{
     CommitOffsets, CommitPartition, CommittedOffset, Name, OffsetCommitter, TopicPartition,
 };
 use protocol::metadata::{Metadata, Topic};
+use protocol::order::keeper_of;
 use record::{Epoch, Offset, TopicId};
 
 use super::super::super::Envelope;
@@ -20,6 +21,7 @@ use super::{FIRST_WITH_MEMBER_EPOCHS, FIRST_WITH_TOPIC_IDS, Outcomes};
 use crate::caller::Caller;
 use crate::core::Core;
 use crate::long::Long;
+use crate::order::{twin_name, twin_named, twin_with_id};
 
 pub(in crate::api) async fn offset_commit(
     core: Rc<Core>,
@@ -75,18 +77,29 @@ fn find_topics(
     topics: &[OffsetCommitRequestTopic],
     version: i16,
 ) -> Vec<Result<FoundTopic, ErrorCode>> {
-    let find = |topic: &OffsetCommitRequestTopic| match version {
-        ..FIRST_WITH_TOPIC_IDS => metadata
-            .topic_named(&topic.name)
-            .ok_or(ErrorCode::UnknownTopicOrPartition),
-        _ => metadata.topic(topic.topic_id).ok_or(ErrorCode::UnknownTopicId),
-    };
-    let found = |topic: &Topic| FoundTopic {
+    let own = |topic: &Topic| FoundTopic {
         name: Name::clone(&topic.name),
         id: topic.id,
         partition_count: topic.partition_count(),
     };
-    topics.iter().map(|topic| find(topic).map(found)).collect()
+    let twin = |topic: &Topic| FoundTopic {
+        name: twin_name(topic).into(),
+        id: keeper_of(topic.id),
+        partition_count: 1,
+    };
+    let find = |topic: &OffsetCommitRequestTopic| match version {
+        ..FIRST_WITH_TOPIC_IDS => {
+            let found = metadata.topic_named(&topic.name).map(own);
+            let found = found.or_else(|| twin_named(metadata, &topic.name).map(twin));
+            found.ok_or(ErrorCode::UnknownTopicOrPartition)
+        }
+        _ => {
+            let found = metadata.topic(topic.topic_id).map(own);
+            let found = found.or_else(|| twin_with_id(metadata, topic.topic_id).map(twin));
+            found.ok_or(ErrorCode::UnknownTopicId)
+        }
+    };
+    topics.iter().map(find).collect()
 }
 
 fn read(

@@ -15,6 +15,7 @@ use super::super::{Refusal, ask, name};
 use super::Outcomes;
 use crate::core::Core;
 use crate::long::Long;
+use crate::order::twin_named;
 
 /// Partitions that the coordinator is asked about at once: it looks at all of them in one turn. More are done in parts, each when the one
 /// before is durable.
@@ -83,8 +84,9 @@ async fn partition_counts(core: &Core, topics: &[OffsetDeleteRequestTopic]) -> V
     let mut counts = Vec::with_capacity(topics.len());
     for topic in topics {
         counts.push(core.with_metadata(|metadata| {
+            let twin = || i32::from(twin_named(metadata, &topic.name).is_some());
             let found = metadata.topic_named(&topic.name);
-            found.map_or(0, |topic| topic.partition_count())
+            found.map_or_else(twin, |topic| topic.partition_count())
         }));
         slices.did(1).await;
     }

@@ -12,12 +12,14 @@ use kafka_wire::offset_fetch::{
 use kafka_wire::{ErrorCode, OffsetFetchRequest, OffsetFetchResponse, Text};
 use platform::slices::Slices;
 use protocol::groups::{FetchOffsets, FetchTopic, FetchedPartition, FetchedTopic, Name};
+use protocol::order::keeper_of;
 
 use super::super::super::Envelope;
 use super::super::answer_room::{AnswerRoom, Asked, SMALL_BYTES};
 use super::super::{Refusal, name, once, text};
 use super::FIRST_WITH_TOPIC_IDS;
 use crate::core::Core;
+use crate::order::{twin_name, twin_named, twin_with_id};
 
 /// From these versions on: several groups in a request, an error for the whole fetch.
 const FIRST_WITH_SEVERAL_GROUPS: i16 = 8;
@@ -299,8 +301,11 @@ fn find_topics(
     for topic in topics {
         let found = match by_id {
             true => core.with_metadata(|metadata| {
-                let found = metadata.topic(topic.topic_id);
-                found.map(|found| Name::clone(&found.name))
+                let found = metadata
+                    .topic(topic.topic_id)
+                    .map(|found| Name::clone(&found.name));
+                let twin = || twin_with_id(metadata, topic.topic_id).map(|topic| twin_name(topic).into());
+                found.or_else(twin)
             }),
             false => Some(name(&topic.name)),
         };
@@ -335,8 +340,10 @@ async fn told_group_topics(
     let mut slices = Slices::of(OFFSETS_IN_ONE_TURN);
     let mut told = Vec::with_capacity(fetched.len());
     for topic in fetched {
-        let topic_id =
-            core.with_metadata(|metadata| metadata.topic_named(&topic.topic).map(|found| found.id));
+        let topic_id = core.with_metadata(|metadata| {
+            let found = metadata.topic_named(&topic.topic).map(|found| found.id);
+            found.or_else(|| twin_named(metadata, &topic.topic).map(|topic| keeper_of(topic.id)))
+        });
         let partitions = topic.partitions.iter();
         let partitions = partitions.map(|partition| told_partition(partition, 0));
         if !by_id || topic_id.is_some() {

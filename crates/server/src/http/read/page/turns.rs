@@ -6,6 +6,7 @@
 
 use bytes::Bytes;
 use platform::work::Pool;
+use protocol::order::Place;
 use record::{BatchError, BatchHeader, Compression, Offset, Record, RecordSteps, Step};
 
 use crate::budget::{Budget, Room};
@@ -26,16 +27,34 @@ const LARGE_BYTES: usize = 64 << 10;
 pub(in super::super::super) const WORK_BYTES: usize = 3 << 20;
 
 /// Makes a page of what a read found, turn by turn, and lets go of that. `memory` has room for all that the page takes.
-pub(in super::super) async fn make_page(
+pub(in super::super::super) async fn make_page(
     pool: &Pool,
     found: Found,
     from: Offset,
     form: Form,
     limits: Limits,
-    mut memory: Memory<'_>,
+    memory: Memory<'_>,
 ) -> Result<Page, Unpaged> {
-    let is_quick = is_quick(&found.batches);
-    let mut writing = Box::new(Writing::new(found, from, form, limits));
+    write_page(pool, Writing::new(found, from, form, limits), memory).await
+}
+
+/// The same for records that are told in the order of their topic: those of one place.
+pub(in super::super::super) async fn make_page_of(
+    pool: &Pool,
+    found: Found,
+    place: Place,
+    form: Form,
+    limits: Limits,
+    memory: Memory<'_>,
+) -> Result<Page, Unpaged> {
+    let mut writing = Writing::new(found, place.first, form, limits);
+    writing.page.place = Some(place);
+    write_page(pool, writing, memory).await
+}
+
+async fn write_page(pool: &Pool, writing: Writing, mut memory: Memory<'_>) -> Result<Page, Unpaged> {
+    let is_quick = is_quick(writing.batches.as_slice());
+    let mut writing = Box::new(writing);
     loop {
         if !memory.suffices(&writing)? {
             writing.end();
@@ -53,17 +72,20 @@ pub(in super::super) async fn make_page(
 }
 
 /// Where the memory for a page comes from.
-pub(in super::super) struct Memory<'a> {
-    pub(in super::super) budget: &'a Budget,
+pub(in super::super::super) struct Memory<'a> {
+    pub(in super::super::super) budget: &'a Budget,
     /// The room that the page has of that: at first for its text and `WORK_BYTES`.
-    pub(in super::super) room: &'a mut Room,
+    pub(in super::super::super) room: &'a mut Room,
+    /// Bytes of it that are text of pages before.
+    pub(in super::super::super) text_before: usize,
 }
 
 impl Memory<'_> {
     /// Takes room for the next turn; if there is none, a page that has records ends there.
     fn suffices(&mut self, writing: &Writing) -> Result<bool, Unpaged> {
         let (unpacking_bytes, bytes_max) = (writing.unpacking_bytes(), self.budget.bytes_max());
-        let bytes = writing.text_bytes().saturating_add(unpacking_bytes);
+        let text_bytes = self.text_before + writing.text_bytes();
+        let bytes = text_bytes.saturating_add(unpacking_bytes);
         let is_too_much = unpacking_bytes > bytes_max;
         if !is_too_much && self.budget.resize(self.room, bytes.saturating_add(WORK_BYTES)) {
             return Ok(true);
@@ -190,17 +212,26 @@ impl Writing {
         while self.rest.is_empty() {
             match self.batches.next() {
                 Some(batches) => self.rest = batches,
-                None => return Ok(Turn::Ends),
+                None => {
+                    self.page.has_all = true;
+                    return Ok(Turn::Ends);
+                }
             }
         }
         let header = BatchHeader::read(&self.rest).map_err(|error| self.damaged(&error))?;
         let batch = self.rest.split_to(header.length_bytes);
+        if let Some(end) = self.page.end()
+            && header.base_offset >= end
+        {
+            self.page.next = end;
+            return Ok(Turn::Ends);
+        }
         if header.next_offset() <= self.page.next {
             return Ok(Turn::GoesOn);
         }
         // Marks of brokers are not for readers.
         if header.attributes.is_control() {
-            self.page.next = header.next_offset();
+            self.page.next = self.within_place(header.next_offset());
             return Ok(Turn::GoesOn);
         }
         let steps = RecordSteps::new(&batch, &self.limits.decompression);
@@ -215,8 +246,12 @@ impl Writing {
             Step::Pause => Ok(Turn::Pauses),
             Step::End => {
                 let ended = self.steps.take().expect("a step is of a batch");
-                self.page.next = ended.header().next_offset();
+                self.page.next = self.within_place(ended.header().next_offset());
                 Ok(Turn::GoesOn)
+            }
+            Step::Record(record) if self.page.end().is_some_and(|end| record.offset >= end) => {
+                self.page.next = self.within_place(record.offset);
+                Ok(Turn::Ends)
             }
             Step::TooLong { offset, bytes } => self.leave(offset, bytes as usize),
             Step::Record(record) => {
@@ -227,6 +262,11 @@ impl Writing {
                 }
             }
         }
+    }
+
+    /// What the page has up to an offset ends with its place at the latest.
+    fn within_place(&self, next: Offset) -> Offset {
+        self.page.end().map_or(next, |end| next.min(end))
     }
 
     /// Has a record on the page if there is room for its text; a large one with the next turn.

@@ -142,7 +142,7 @@ fn expected(batches: &[Bytes], from: Offset, limits: &Limits) -> (String, Offset
         }
         for record in records.map(|record| record.expect("sound")) {
             let mut line = Vec::new();
-            write_record(&mut line, Form::Lines, count == 0, &record).expect("memory takes it");
+            write_record(&mut line, (Form::Lines, None), count == 0, &record).expect("memory takes it");
             if record.offset < next {
                 continue;
             }
@@ -217,6 +217,7 @@ async fn paged(budget: Arc<Budget>, batches: Vec<Bytes>, from: i64) -> Result<Pa
     let memory = Memory {
         budget: &budget,
         room: &mut room,
+        text_before: 0,
     };
     make_page(
         &Pool::of(&Threads),

@@ -1,0 +1,245 @@
+//! The twin of a topic with one order, `NAME@total`: one partition whose offsets are positions, for Kafka's consumers.
+//!
+//! It is found by its name and its id alone, and listed nowhere: who subscribes to all topics must not read twice. Its epoch is 0 for ever, for what was shown
+//! of it never changes. Batches are those of the partitions, with other base offsets.
+
+use std::rc::Rc;
+use std::sync::{Arc, Weak};
+
+use bytes::{Bytes, BytesMut};
+use futures_util::future::join_all;
+use protocol::metadata::{Metadata, Topic};
+use protocol::order::{Place, TWIN_SUFFIX, keeper_of};
+use record::{Epoch, Offset, PartitionId, Position, TopicId};
+use shard::{ReadRefusal, ReadRequest, ReadResult, Watch, Watcher};
+
+use super::cursor::{Cursor, extents, share_of};
+use super::home::{Home, Unfound};
+use crate::core::Core;
+
+/// The epoch of all twins.
+pub(crate) const EPOCH: Epoch = Epoch(0);
+
+/// The name of a topic's twin.
+pub(crate) fn twin_name(topic: &Topic) -> String {
+    format!("{}{TWIN_SUFFIX}", topic.name)
+}
+
+/// The topic of a twin's name.
+pub(crate) fn twin_named<'a>(metadata: &'a Metadata, name: &str) -> Option<&'a Topic> {
+    let topic = metadata.topic_named(name.strip_suffix(TWIN_SUFFIX)?)?;
+    topic.settings.is_ordered.then_some(topic)
+}
+
+/// The topic of a twin's id.
+pub(crate) fn twin_with_id(metadata: &Metadata, id: TopicId) -> Option<&Topic> {
+    let topic = metadata.topic(keeper_of(id))?;
+    topic.settings.is_ordered.then_some(topic)
+}
+
+impl From<Unfound> for ReadRefusal {
+    fn from(unfound: Unfound) -> ReadRefusal {
+        match unfound {
+            // As a partition whose core is gone.
+            Unfound::Stopping(_) => ReadRefusal::NotLeader,
+            Unfound::Fault(why) => ReadRefusal::Fault(why),
+        }
+    }
+}
+
+/// Checks the epoch that a client of a twin believes in.
+///
+/// # Errors
+/// There is no such epoch.
+pub(crate) fn check_epoch(wanted: Option<Epoch>) -> Result<Epoch, ReadRefusal> {
+    match wanted {
+        Some(wanted) if wanted > EPOCH => Err(ReadRefusal::UnknownEpoch {
+            wanted,
+            current: EPOCH,
+        }),
+        _ => Ok(EPOCH),
+    }
+}
+
+impl Home {
+    /// Reads the twin as a partition is read.
+    ///
+    /// # Errors
+    /// As a read of a partition.
+    pub(crate) async fn read(
+        self: &Rc<Self>,
+        core: &Rc<Core>,
+        request: ReadRequest,
+    ) -> Result<ReadResult, ReadRefusal> {
+        check_epoch(request.epoch)?;
+        let tail = self.tail();
+        if request.from < Offset::ZERO || request.from > tail {
+            return Err(ReadRefusal::OutOfRange {
+                wanted: request.from,
+                log_start: Offset::ZERO,
+                tail,
+            });
+        }
+        let mut result = ReadResult {
+            tail,
+            ..ReadResult::default()
+        };
+        if request.bytes_max == 0 {
+            return Ok(result);
+        }
+        let mut from = Position(request.from.0 as u64);
+        // Records that are gone are passed over.
+        while result.batches.is_empty() && position(from) < tail {
+            let found = self.places(core, from, u64::MAX).await?;
+            let (places, bytes_max) = (found.places, request.bytes_max);
+            if places.is_empty() {
+                break;
+            }
+            let next = self.read_places(core, places, bytes_max, &mut result).await?;
+            if next <= from {
+                return Err(ReadRefusal::Fault(format!(
+                    "nothing can be read at position {}",
+                    from.0
+                )));
+            }
+            from = next;
+        }
+        result.bytes = result.batches.iter().map(Bytes::len).sum();
+        result.is_part = position(from) < tail && result.bytes < request.bytes_max;
+        Ok(result)
+    }
+
+    /// The offset of the next record of the twin.
+    pub(crate) fn tail(&self) -> Offset {
+        position(self.ordered_now())
+    }
+
+    /// Adds batches of places, in their order, until there are so many bytes. Returns the position behind them.
+    async fn read_places(
+        &self,
+        core: &Rc<Core>,
+        mut places: Vec<Place>,
+        bytes_max: usize,
+        result: &mut ReadResult,
+    ) -> Result<Position, ReadRefusal> {
+        let extents = extents(&mut places, bytes_max);
+        let share = share_of(bytes_max, extents.len());
+        let reads = extents.into_iter().map(|(index, extent)| {
+            let id = PartitionId {
+                topic: self.topic(),
+                index,
+            };
+            let shard = core.facts.shard_of(id);
+            let read = move |core: Rc<Core>| async move {
+                (index, read_partition(core.shard(shard), id, extent, share).await)
+            };
+            core.facts.mailboxes.call(core.facts.core_of(shard), read)
+        });
+        let mut cursors = Vec::new();
+        for read in join_all(reads).await {
+            let (index, cursor) = read.map_err(Unfound::from)?;
+            cursors.push((index, cursor?));
+        }
+        let (mut bytes, mut end) = (0, places.first().map_or(Position(0), |first| first.position));
+        for mut place in places {
+            let found = cursors.iter_mut().find(|(index, _)| *index == place.partition);
+            let (_, cursor) = found.expect("each partition of a place was read");
+            let taken = cursor.take(&mut place);
+            for batches in taken.batches {
+                for batch in record::batches(&batches) {
+                    let (header, batch) = batch.map_err(|error| ReadRefusal::Fault(error.to_string()))?;
+                    if bytes > 0 && bytes + batch.len() > bytes_max {
+                        return Ok(end);
+                    }
+                    let first = place.position.0 as i64 + (header.base_offset.0 - place.first.0);
+                    let next = Position((first + header.next_offset().0 - header.base_offset.0) as u64);
+                    // Where a page ends inside of a batch, two places have it.
+                    if next > end {
+                        bytes += batch.len();
+                        result.batches.push(at_offset(batch, Offset(first)));
+                        end = next;
+                    }
+                }
+            }
+            let is_behind = end < place.end();
+            if is_behind && !taken.is_complete {
+                return Ok(end);
+            }
+            end = end.max(place.end());
+        }
+        Ok(end)
+    }
+
+    /// Has a reader of the twin woken as soon as its tail is beyond what was seen.
+    pub(crate) fn watch(&self, watch: &Watch, reader: &Arc<Watcher>) {
+        let mut watchers = self.watchers();
+        // It may come again while it is registered still.
+        let is_other = |other: &Weak<Watcher>| other.as_ptr() != Arc::as_ptr(reader);
+        watchers.retain(|(_, number, other)| *number != watch.number || is_other(other));
+        watchers.push((watch.seen, watch.number, Arc::downgrade(reader)));
+        drop(watchers);
+        self.wake();
+    }
+
+    /// Wakes all readers of the twin: they look again, and are told that it is gone.
+    pub(super) fn wake_all(&self) {
+        for (_, number, reader) in self.watchers().drain(..) {
+            reader
+                .upgrade()
+                .into_iter()
+                .for_each(|reader| reader.wake(number));
+        }
+    }
+
+    /// Wakes the readers of the twin for whom there is something, and has the line tell of more.
+    pub(crate) fn wake(&self) {
+        loop {
+            let ordered = self.ordered_now();
+            let mut least = None;
+            self.watchers().retain(|(seen, number, reader)| {
+                let Some(reader) = reader.upgrade() else {
+                    return false;
+                };
+                if *seen < position(ordered) {
+                    reader.wake(*number);
+                    return false;
+                }
+                least = Some(least.map_or(*seen, |least: Offset| least.min(*seen)));
+                true
+            });
+            let wanted = least.map(|seen| Position(seen.0 as u64 + 1));
+            if self.wait_on_line(wanted) {
+                return;
+            }
+        }
+    }
+}
+
+/// The position as an offset of the twin.
+fn position(position: Position) -> Offset {
+    Offset(position.0 as i64)
+}
+
+/// A batch with another base offset, which stands outside of its checksum.
+fn at_offset(batch: &[u8], first: Offset) -> Bytes {
+    let mut moved = BytesMut::from(batch);
+    record::set_base_offset(&mut moved, first);
+    record::set_leader_epoch(&mut moved, EPOCH);
+    moved.freeze()
+}
+
+async fn read_partition(
+    shard: &Rc<shard::Shard>,
+    id: PartitionId,
+    (first, next): (Offset, Offset),
+    bytes_max: usize,
+) -> Result<Cursor, ReadRefusal> {
+    let log_start = shard.with_leader(id, |leader| leader.log_start())?;
+    if next <= log_start {
+        return Ok(Cursor::gone(log_start));
+    }
+    let found = shard
+        .read_batches(id, first.max(log_start), next, bytes_max)
+        .await?;
+    Ok(Cursor::of(&found, log_start, next))
+}

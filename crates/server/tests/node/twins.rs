@@ -1,0 +1,273 @@
+//! The twin of a topic with one order, over Kafka's protocol: one partition whose offsets are positions.
+
+use std::time::{Duration, Instant};
+
+use kafka_wire::fetch::FetchRequest;
+use kafka_wire::offset_for_leader_epoch::{OffsetForLeaderPartition, OffsetForLeaderTopic};
+use kafka_wire::{ErrorCode, OffsetForLeaderEpochRequest};
+use platform::disk::SimulatedDisk;
+
+use crate::ask::{EARLIEST, LATEST, NEWEST, code, list_offsets, look, look_at_all};
+use crate::groups::committed;
+use crate::support::groups::{commit_request, patiently};
+use crate::support::{
+    Flushes, PATIENCE, TestNode, Wire, batch, eventually, fetch_request, now_ms, produce_request, records_of,
+};
+
+const TWIN: &str = "t@total";
+/// Fetches name topics by their ids from here on.
+const FETCH_BY_ID: i16 = 13;
+
+/// A topic with one order, and records of three partitions in it, a tenth of a second apart, from this time on.
+fn filled(node: &TestNode) -> i64 {
+    let first_ms = now_ms() - 10_000;
+    let mut wire = node.connect();
+    wire.create_topic("t", 3, &[("ropewalk.order", "total")]);
+    for number in 0..9 {
+        let value = number.to_string();
+        let partition = (number * 2) as i32 % 3;
+        let appended = wire.produce("t", partition, batch(&[(first_ms + 100 * number, &value)]));
+        assert_eq!(appended.error_code, 0);
+    }
+    first_ms
+}
+
+fn offset_of(wire: &mut Wire, timestamp: i64) -> (i64, i64) {
+    let request = list_offsets(TWIN, &[(0, 0, timestamp)]);
+    let found = wire.call(7, &request).topics.remove(0).partitions.remove(0);
+    assert_eq!(found.error_code, 0);
+    (found.offset, found.timestamp)
+}
+
+#[test]
+fn a_twin_is_found_by_its_name_and_its_id_and_listed_nowhere() {
+    let node = TestNode::start();
+    filled(&node);
+    let mut wire = node.connect();
+    let twin = look(&mut wire, TWIN);
+    assert_eq!((twin.error_code, twin.partitions.len()), (0, 1));
+    assert_eq!(twin.partitions[0].leader_epoch, 0);
+    let topics = look_at_all(&mut wire);
+    let names: Vec<_> = topics.iter().filter_map(|topic| topic.name.as_deref()).collect();
+    assert_eq!(names, ["t"]);
+    assert_ne!(twin.topic_id, topics[0].topic_id);
+    let mut by_id = fetch_request("", 0, 2);
+    by_id.topics[0].topic_id = twin.topic_id;
+    let found = wire
+        .call(FETCH_BY_ID, &by_id)
+        .responses
+        .remove(0)
+        .partitions
+        .remove(0);
+    let records = records_of(&found);
+    let values = records
+        .iter()
+        .map(|record| record.value.as_deref().unwrap_or_default());
+    assert!(values.eq([b"2", b"3", b"4", b"5", b"6", b"7", b"8"]));
+    assert_eq!((found.high_watermark, found.log_start_offset), (9, 0));
+    for name in ["u@total", "t@totals", "@total"] {
+        assert_ne!(look(&mut wire, name).error_code, 0, "{name}");
+    }
+    wire.create_topic("plain", 1, &[]);
+    let none = look(&mut wire, "plain@total");
+    assert_eq!(code(none.error_code), ErrorCode::InvalidTopicException);
+    let beyond = wire.fetch(TWIN, 0, 10);
+    assert_eq!(code(beyond.error_code), ErrorCode::OffsetOutOfRange);
+    let other = wire.fetch(TWIN, 1, 0);
+    assert_eq!(code(other.error_code), ErrorCode::UnknownTopicOrPartition);
+}
+
+#[test]
+fn ends_and_times_are_those_of_all_partitions() {
+    let node = TestNode::start();
+    let first_ms = filled(&node);
+    let mut wire = node.connect();
+    assert_eq!(offset_of(&mut wire, EARLIEST), (0, -1));
+    assert_eq!(offset_of(&mut wire, LATEST), (9, -1));
+    assert_eq!(offset_of(&mut wire, NEWEST), (8, first_ms + 800));
+    for number in 0..9 {
+        let asked = offset_of(&mut wire, first_ms + 100 * number - 50);
+        assert_eq!(asked, (number, first_ms + 100 * number));
+    }
+    assert_eq!(offset_of(&mut wire, first_ms + 5_000), (-1, -1));
+    let end = |wire: &mut Wire, epoch| {
+        let topic = OffsetForLeaderTopic {
+            topic: TWIN.into(),
+            partitions: vec![OffsetForLeaderPartition {
+                partition: 0,
+                current_leader_epoch: 0,
+                leader_epoch: epoch,
+            }],
+        };
+        let request = OffsetForLeaderEpochRequest {
+            replica_id: -1,
+            topics: vec![topic],
+        };
+        wire.call(4, &request).topics.remove(0).partitions.remove(0)
+    };
+    assert_eq!(end(&mut wire, 0).end_offset, 9);
+    assert_eq!(code(end(&mut wire, 1).error_code), ErrorCode::UnknownLeaderEpoch);
+}
+
+#[test]
+fn a_fetch_at_the_end_waits_for_any_partition() {
+    let node = TestNode::start();
+    filled(&node);
+    let waits = |wait: Duration| FetchRequest {
+        max_wait_ms: wait.as_millis() as i32,
+        min_bytes: 1,
+        ..fetch_request(TWIN, 0, 9)
+    };
+    let mut wire = node.connect();
+    let began = Instant::now();
+    let nothing = wire
+        .call(12, &waits(Duration::from_millis(50)))
+        .responses
+        .remove(0);
+    assert!(began.elapsed() >= Duration::from_millis(50));
+    assert_eq!(nothing.partitions[0].high_watermark, 9);
+    for round in 0..6 {
+        let mut request = waits(PATIENCE);
+        request.topics[0].partitions[0].fetch_offset = 9 + round;
+        let frame = wire.frame(12, &request);
+        wire.send(&frame);
+        let mut producer = node.connect();
+        let appended = producer.produce("t", (round % 3) as i32, batch(&[(0, "more")]));
+        assert_eq!(appended.error_code, 0);
+        let (_, response) = wire.receive::<FetchRequest>(12);
+        let records = records_of(&response.responses[0].partitions[0]);
+        assert_eq!(records.len(), 1, "round {round}");
+        assert_eq!(records[0].offset.0, 9 + round);
+    }
+}
+
+#[test]
+fn groups_remember_positions_until_the_topic_is_gone() {
+    let node = TestNode::start();
+    filled(&node);
+    let id = look(&mut node.connect(), TWIN).topic_id;
+    let commit = |wire: &mut Wire, topic: &str| {
+        let request = commit_request(("readers", "", -1), (topic, id), &[(0, 5)]);
+        let answer = patiently(
+            || wire.call(8, &request),
+            |answer| answer.topics[0].partitions[0].error_code,
+        );
+        answer.topics[0].partitions[0].error_code
+    };
+    assert_eq!(commit(&mut node.connect(), TWIN), 0);
+    let node = node.kill_and_restart();
+    let mut wire = node.connect();
+    assert_eq!(committed(&mut wire, "readers"), [(0, 5)]);
+    let refused = commit_request(("readers", "", -1), ("plain@total", id), &[(0, 5)]);
+    let refused = wire.call(8, &refused).topics.remove(0).partitions.remove(0);
+    assert_eq!(code(refused.error_code), ErrorCode::UnknownTopicOrPartition);
+    let deleted = wire.call(5, &crate::ask::deletion("t", 10_000));
+    assert_eq!(deleted.responses[0].error_code, 0);
+    assert_eq!(
+        look(&mut wire, TWIN).error_code,
+        ErrorCode::InvalidTopicException.code()
+    );
+    eventually("the group forgets it", || {
+        committed(&mut wire, "readers").is_empty()
+    });
+}
+
+#[test]
+fn nothing_is_appended_to_a_twin() {
+    let node = TestNode::start();
+    filled(&node);
+    let mut wire = node.connect();
+    let refused = wire.produce(TWIN, 0, batch(&[(0, "more")]));
+    assert_eq!(code(refused.error_code), ErrorCode::InvalidTopicException);
+    let why = refused.error_message.expect("it says why");
+    assert!(why.contains("leave @total out"), "{}", why.as_str());
+    let mut by_id = produce_request("", 0, batch(&[(0, "more")]), -1);
+    by_id.topic_data[0].topic_id = look(&mut wire, TWIN).topic_id;
+    let refused = wire
+        .call(13, &by_id)
+        .responses
+        .remove(0)
+        .partition_responses
+        .remove(0);
+    assert_eq!(code(refused.error_code), ErrorCode::InvalidTopicException);
+    assert_eq!(offset_of(&mut wire, LATEST).0, 9);
+}
+
+/// Positions that a dead journal has taken are never durable: nobody waits for them, and what was shown stays.
+#[test]
+fn a_dead_journal_ends_the_order_until_the_next_start() {
+    let disk = SimulatedDisk::new();
+    let flushes = Flushes::of(&disk, "journals/001");
+    let mut node = TestNode::start_on(&disk, &[]);
+    let mut wire = node.connect();
+    wire.create_topic("t", 2, &[("ropewalk.order", "total")]);
+    // One with a partition on each journal, without an order.
+    wire.create_topic("plain", 2, &[]);
+    for number in 0..6 {
+        let appended = wire.produce("t", number % 2, batch(&[(0, &number.to_string())]));
+        assert_eq!(appended.error_code, 0);
+    }
+    let values = |wire: &mut Wire| wire.read_values(TWIN, 0).concat();
+    flushes.fail();
+    let codes: Vec<i16> = (0..2)
+        .map(|index| wire.produce("plain", index, batch(&[(0, "x")])).error_code)
+        .collect();
+    let storage_error = ErrorCode::KafkaStorageError.code();
+    assert!(codes.contains(&0) && codes.contains(&storage_error), "{codes:?}");
+    for index in 0..2 {
+        let refused = wire.produce("t", index, batch(&[(0, "lost")]));
+        assert_eq!(refused.error_code, storage_error, "partition {index}");
+    }
+    assert_eq!(offset_of(&mut wire, LATEST).0, 6);
+    assert_eq!(values(&mut wire), "012345");
+    let began = Instant::now();
+    let waiting = FetchRequest {
+        max_wait_ms: 100,
+        min_bytes: 1,
+        ..fetch_request(TWIN, 0, 6)
+    };
+    let waited = wire.call(12, &waiting).responses.remove(0).partitions.remove(0);
+    assert_eq!(waited.high_watermark, 6);
+    assert!(
+        began.elapsed() >= Duration::from_millis(100),
+        "nothing more comes"
+    );
+    node.allow_long_turns();
+    node.stop();
+    drop(node);
+    let disk = disk.crash(1);
+    let node = TestNode::start_on(&disk, &[]);
+    let mut wire = node.connect();
+    assert_eq!(&values(&mut wire)[..6], "012345");
+    for index in 0..2 {
+        let appended = wire.produce("t", index, batch(&[(0, "!")]));
+        assert_eq!(appended.error_code, 0);
+    }
+    assert!(values(&mut wire).ends_with("!!"));
+}
+
+#[test]
+fn records_that_are_gone_are_passed_over() {
+    let node = TestNode::start();
+    filled(&node);
+    let mut wire = node.connect();
+    // Positions 0, 3 and 6 are partition 0's.
+    let trimmed = wire.call(2, &crate::ask::trim("t", &[(0, 2)], 10_000));
+    assert_eq!(trimmed.topics[0].partitions[0].error_code, 0);
+    let offsets = |wire: &mut Wire, from| {
+        let records = wire.read_all(TWIN, 0, from);
+        records.iter().map(|record| record.offset.0).collect::<Vec<_>>()
+    };
+    assert_eq!(offsets(&mut wire, 0), [1, 2, 4, 5, 6, 7, 8]);
+    assert_eq!(offsets(&mut wire, 3), [4, 5, 6, 7, 8]);
+    let trimmed = wire.call(2, &crate::ask::trim("t", &[(0, -1), (1, -1), (2, -1)], 10_000));
+    assert!(
+        trimmed.topics[0]
+            .partitions
+            .iter()
+            .all(|partition| partition.error_code == 0)
+    );
+    assert!(offsets(&mut wire, 0).is_empty());
+    assert_eq!(wire.produce("t", 1, batch(&[(0, "new")])).error_code, 0);
+    assert_eq!(offsets(&mut wire, 0), [9]);
+}
