@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use platform::disk::Disk;
 use protocol::metadata::{METADATA_NAME, METADATA_PARTITION, Metadata, Replay, TopicConfig};
+use protocol::order::keeper_of;
 use record::{Limits, Offset, PartitionId, TopicId};
 use shard::replay_batches;
 use storage::{NodeIdentity, stored_batches};
@@ -30,7 +31,11 @@ impl TopicNames {
             Some(found) => found.image,
             None => of_journals(disk, identity)?,
         };
-        let named = metadata.topics().map(|topic| (topic.id, topic.name.clone()));
+        // What keeps a topic's order is called after it, though nobody else can name it.
+        let named = metadata.topics().flat_map(|topic| {
+            let keeper: Arc<str> = format!("{}@order", topic.name).into();
+            [(topic.id, topic.name.clone()), (keeper_of(topic.id), keeper)]
+        });
         let own = (METADATA_PARTITION.topic, METADATA_NAME.into());
         Ok(TopicNames {
             names: named.chain([own]).collect(),
