@@ -1,64 +1,60 @@
-"""The order of a topic as its node tells it by position: nothing of it ever changes, and it has all that the partitions have."""
+"""The order of a topic as its node tells it: nothing of it ever changes, and it has all that the partitions have."""
 
-import base64
 import zlib
+from base64 import b64decode
+from collections import defaultdict
 
+from suites_support.ledger import author_of
 from suites_support.load import read_to_end
-from suites_support.suite import Violation, demand
+from suites_support.suite import demand
 
 # The config of a topic that has one order.
 TOTAL = {"ropewalk_order": "total"}
-_AT_A_TIME = 5000
-# Positions that are read again each time.
-_AGAIN = 10_000
+# Positions that are read each time, up to the last one.
+_LAST = 5000
 
 
 def _value_of(record):
-    if "value_base64" in record:
-        return base64.b64decode(record["value_base64"])
-    return record["value"].encode()
+    return b64decode(record["value_base64"]) if "value_base64" in record else record["value"].encode()
 
 
 class OrderBook:
     def __init__(self, topic):
         self.topic = topic
-        # Of each position its partition, its offset, and the checksum of its value.
-        self.known = []
+        # Of positions that were told: the partition, the offset, and the checksum of the value.
+        self.known = {}
+        self.tail = 0
 
-    def read(self, node, everything=False):
-        """Reads on from where the book ends, and some of what is in it once more; or all of it."""
-        position = 0 if everything else max(0, len(self.known) - _AGAIN)
-        while True:
-            page = node.ask_http("GET", f"/v1/topics/{self.topic}/records?position={position}&limit={_AT_A_TIME}")
+    def read(self, node):
+        """Takes note of what has the last positions now."""
+        tail = node.ask_http("GET", f"/v1/topics/{self.topic}/cut")["position"]
+        demand(tail >= self.tail, f"{self.topic}: ends at position {tail}, and was told to end at {self.tail} before")
+        self.tail = tail
+        position = max(0, tail - _LAST)
+        while position < tail:
+            page = node.ask_http("GET", f"/v1/topics/{self.topic}/records?position={position}")
             for record in page["records"]:
-                demand(record["position"] == position,
-                       f"{self.topic}: position {record['position']} is told where {position} is next")
-                self._note(position, (record["partition"], record["offset"], zlib.crc32(_value_of(record))))
+                demand(record["position"] == position, f"{self.topic}: position {record['position']} where {position} is next")
+                told = (record["partition"], record["offset"], zlib.crc32(_value_of(record)))
+                known = self.known.setdefault(position, told)
+                demand(known == told, f"{self.topic}: position {position} was {known} and is {told}")
                 position += 1
             demand(page["next_position"] == position, f"{self.topic}: goes on at {page['next_position']} behind {position}")
-            if position == page["ordered"]:
-                demand(position >= len(self.known), f"{self.topic}: ends at {position}, and {len(self.known)} were told before")
-                return
-
-    def _note(self, position, told):
-        if position == len(self.known):
-            self.known.append(told)
-        elif self.known[position] != told:
-            raise Violation(f"{self.topic}: position {position} was {self.known[position]} and is {told}")
 
     def check(self, node, log):
-        """Holds it against the partitions as they are read: each has exactly its records here, in the order of their offsets. And against the twin,
-        which has all of them at their positions."""
-        twin = [(offset, zlib.crc32(value)) for offset, value in read_to_end(node, f"{self.topic}@total", len(self.known))]
-        there = [(position, checksum) for position, (_, _, checksum) in enumerate(self.known)]
-        demand(twin == there, f"{self.topic}@total: {len(twin)} records, {len(there)} by position, or other ones")
-        of_partitions = {}
-        for partition, offset, checksum in self.known:
-            of_partitions.setdefault(partition, []).append((offset, checksum))
-        for (topic, partition), records in log.items():
-            if topic == self.topic:
-                told = of_partitions.get(partition, [])
-                there = [(offset, zlib.crc32(value)) for offset, value in records]
-                demand(told == there, f"{self.topic}/{partition}: {len(told)} records by position, {len(there)} by offset, "
-                                      f"or other ones: {[pair for pair in zip(told, there) if pair[0] != pair[1]][:3]}")
-        return len(self.known)
+        """Reads the twin whole. It has exactly the records of the partitions, each partition's in the order of its offsets, and all that was told is where
+        it was. Gives the number of positions."""
+        partitions = {partition: records for (topic, partition), records in log.items() if topic == self.topic}
+        twin = read_to_end(node, f"{self.topic}@total", sum(map(len, partitions.values())))
+        demand([position for position, _ in twin] == list(range(len(twin))), f"{self.topic}@total has a gap")
+        of_partitions = defaultdict(list)
+        for _, value in twin:
+            of_partitions[author_of(value)[1]].append(value)
+        for partition, records in partitions.items():
+            there = [value for _, value in records]
+            demand(of_partitions[partition] == there, f"{self.topic}/{partition}: the twin has other records, or in another order")
+        for position, (partition, offset, checksum) in self.known.items():
+            demand(position < len(twin) and zlib.crc32(twin[position][1]) == checksum, f"{self.topic}: position {position} has another record")
+            demand(zlib.crc32(partitions[partition][offset][1]) == checksum, f"{self.topic}/{partition}: offset {offset} is not that of {position}")
+        demand(self.tail <= len(twin), f"{self.topic}: {self.tail} positions were told, and {len(twin)} are there")
+        return len(twin)
