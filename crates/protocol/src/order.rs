@@ -8,7 +8,7 @@
 //! A shard takes positions for all that it has staged when it seals a flush, and says in the same frame which they are: a *cut*, whose *runs*
 //! are whole batches. Cuts of all shards take their positions from one counter, the [`Line`]. A position is *ordered* when it and all below
 //! are durable: no other one is told to anybody. After a crash, [`recover`] finds the cuts that count, and a new *generation*
-//! goes on behind them: what stands behind a gap may get other positions then, for nobody was told. What was shown is gathered from all shards, and
+//! goes on behind them: what stands behind a gap may get other positions then, for nobody was told. Cuts that were shown are gathered from all shards, and
 //! put on [`Page`]s: by them a position is found among very many.
 //!
 //! Nothing here does I/O. It must never show a position that a later generation could give to another record.
@@ -34,7 +34,7 @@ pub use recover::{Contradiction, Recovered, recover};
 /// The bits of each byte in which a topic's id differs from that of its keeper.
 const KEEPER: u8 = 0x5a;
 
-/// What the name of a topic's twin has behind the topic's, by which Kafka's consumers read it in its order. No topic can be called so.
+/// The end of a twin's name, behind the topic's, by which Kafka's consumers read it in its order. No topic can be called so.
 pub const TWIN_SUFFIX: &str = "@total";
 
 /// The topic whose partitions keep a topic's order: a strand on each shard, and the pages. No client knows it.

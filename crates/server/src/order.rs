@@ -51,7 +51,7 @@ pub(crate) struct Orders {
     has_refused: Notify,
 }
 
-/// What a core has of a topic's order.
+/// The part of a topic's order that a core has.
 #[derive(Debug, Default)]
 struct Look {
     /// The entries of its strands, in their order.
@@ -145,7 +145,7 @@ impl Core {
         Ok(())
     }
 
-    /// Ends a topic's order here, if it has one. What keeps it stays: positions are what they are if the topic is ordered again.
+    /// Ends a topic's order here, if it has one. Its keepers stay: positions are what they are if the topic is ordered again.
     pub(crate) fn give_up_order(&self, topic: TopicId) {
         let home = self.orders.homes.borrow_mut().remove(&topic);
         self.orders.settled.borrow_mut().remove(&topic);
@@ -360,7 +360,7 @@ impl Core {
         if log_start < first_kept {
             let shard = shard.clone();
             platform::turns::spawn(async move {
-                // What is not trimmed now is trimmed behind the next page.
+                // Entries that are not trimmed now are trimmed behind the next page.
                 let _ = shard.trim(strand, first_kept).await;
             });
         }

@@ -29,9 +29,9 @@ const RUN_BYTES: usize = 8;
 /// Runs that are shown before somebody is told to take them.
 const RUNS_SHOWN_MAX: usize = 1_024;
 
-/// What a shard has to say to others about the order of a topic.
+/// Something that a shard has to say to others about the order of a topic.
 pub enum Tell<'a> {
-    /// What the shards with these numbers wait for is ordered: [`Shard::show_ordered`].
+    /// All that the shards with these numbers wait for is ordered: [`Shard::show_ordered`].
     Ordered(&'a mut dyn Iterator<Item = usize>),
     /// Very many cuts are shown: [`Shard::take_shown`].
     Take,
@@ -58,7 +58,7 @@ pub struct Order {
 #[derive(Default)]
 pub(super) struct Orders {
     of: RefCell<BTreeMap<TopicId, Order>>,
-    /// Topics whose order takes nothing more until the node starts again, and why. What was durable before may be shown yet.
+    /// Topics whose order takes nothing more until the node starts again, and why. Cuts that were durable before may be shown yet.
     ended: RefCell<BTreeMap<TopicId, String>>,
     /// Topics that have something staged which is in no cut.
     uncut: RefCell<BTreeSet<TopicId>>,
@@ -149,7 +149,7 @@ impl Shard {
         self.until_flushed(staged_before).await
     }
 
-    /// Orders a topic from here on: of each partition that is here, all below `ordered` has its position. What is behind it has one soon.
+    /// Orders a topic from here on: of each partition that is here, all below `ordered` has its position. Those behind it have one soon.
     ///
     /// # Panics
     /// A partition was shown further, or the strand is not open.

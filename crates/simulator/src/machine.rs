@@ -40,7 +40,7 @@ pub(crate) struct Machine {
     alive: Option<Alive>,
     /// An earlier state of the disk.
     copy: Option<SimulatedDisk>,
-    /// What its nodes have told of an order.
+    /// The order as its nodes have told it.
     order: Option<OrderBook>,
 }
 

@@ -70,7 +70,7 @@ impl OrderBook {
         });
     }
 
-    /// What contradicts the order, if anything does.
+    /// A contradiction to the order, if there was one.
     pub(crate) fn violation(&self) -> Option<String> {
         self.book(|book| book.violation.take())
     }

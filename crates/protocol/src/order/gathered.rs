@@ -59,7 +59,7 @@ impl Gathered {
         self.end
     }
 
-    /// Takes a cut of a shard. What is above a position that is missing waits for it.
+    /// Takes a cut of a shard. One above a position that is missing waits for that.
     ///
     /// # Panics
     /// One of its positions is here.

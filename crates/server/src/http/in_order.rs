@@ -314,7 +314,7 @@ async fn read(
     Ok(told)
 }
 
-/// What was read of one partition. Its bytes count as held until it is dropped.
+/// A read of one partition. Its bytes count as held until it is dropped.
 struct PartitionRead {
     found: Option<Found>,
     cursor: Cursor,

@@ -1,4 +1,4 @@
-//! What was read of one partition for some places of an order, and what of it no place has had yet.
+//! A read of one partition for some places of an order, and the part of it that no place has had yet.
 //!
 //! A place has whole batches, but where a page ends inside of a run: then the batch at the end belongs to the next place, too.
 
@@ -24,7 +24,7 @@ pub(crate) struct Cursor {
     is_whole: bool,
 }
 
-/// What there is of a place.
+/// The batches of a place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Taken {
     /// The batches that it may have records in.
@@ -52,7 +52,7 @@ impl Cursor {
         }
     }
 
-    /// What there is of a place. It begins where the log does, if that is later.
+    /// Takes the batches of a place. It begins where the log does, if that is later.
     pub(crate) fn take(&mut self, place: &mut Place) -> Taken {
         if place.next <= self.log_start {
             return Taken {

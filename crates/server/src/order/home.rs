@@ -101,7 +101,7 @@ impl Home {
         Ok(Found { places, ordered })
     }
 
-    /// The first position that is not ordered. What is below is here.
+    /// The first position that is not ordered. All below is here.
     ///
     /// # Errors
     /// The node is stopping.
@@ -115,7 +115,7 @@ impl Home {
         self.topic
     }
 
-    /// The first position that is not ordered. What is below need not be here yet.
+    /// The first position that is not ordered. Those below need not be here yet.
     pub(crate) fn ordered_now(&self) -> Position {
         self.line.ordered()
     }
@@ -226,7 +226,7 @@ impl Home {
 
     /// Takes from all shards what is shown. All that was ordered when it began is here afterwards.
     async fn gather(self: &Rc<Self>, core: &Rc<Core>) -> Result<(), Stopping> {
-        // What is taken must arrive, even if nobody waits for it any more.
+        // Cuts that are taken must arrive, even if nobody waits for it any more.
         let (done, gathered) = oneshot::channel();
         let (home, core) = (self.clone(), core.clone());
         platform::turns::spawn(async move {

@@ -50,8 +50,8 @@ fn read_all(http: &Http, limit: usize) -> Vec<Told> {
     }
 }
 
-/// What a topic has without gaps: positions from 0 on, and each partition's offsets in their order, which are all that it has. The twin has the
-/// same.
+/// Demands positions from 0 on, and each partition's offsets in their order, which are all that it has; and the same of the
+/// twin.
 fn demand_order(node: &TestNode, told: &[Told]) {
     let mut next: BTreeMap<i32, i64> = BTreeMap::new();
     for (position, record) in (0..).zip(told) {

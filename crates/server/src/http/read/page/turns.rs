@@ -264,7 +264,7 @@ impl Writing {
         }
     }
 
-    /// What the page has up to an offset ends with its place at the latest.
+    /// The end of the page, which is that of its place at the latest.
     fn within_place(&self, next: Offset) -> Offset {
         self.page.end().map_or(next, |end| next.min(end))
     }
