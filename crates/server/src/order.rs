@@ -10,6 +10,8 @@
 
 mod cursor;
 mod home;
+#[cfg(test)]
+mod tests;
 mod twin;
 
 use std::cell::RefCell;
