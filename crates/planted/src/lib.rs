@@ -254,6 +254,10 @@ bugs! {
     ShownAtOwnFlush,
     /// A shard that waits for others does not look again after it has said so.
     NoSecondLook,
+    /// The tail is a condition that holds while records below it may still be lost.
+    TailNotOrdered,
+    /// The tail is a condition that holds while records wait for their positions.
+    StagedOvertaken,
     /// A page says that one offset more has a position.
     VectorOffByOne,
 

@@ -18,7 +18,10 @@ pub(crate) fn append_code(refusal: &AppendRefusal) -> ErrorCode {
             ErrorCode::NotLeaderOrFollower
         }
         AppendRefusal::Batch(error) => batch_code(error),
-        AppendRefusal::BaseOffset { .. } => ErrorCode::InvalidRecord,
+        AppendRefusal::BaseOffset { .. }
+        | AppendRefusal::TailMoved { .. }
+        | AppendRefusal::OffsetMoved { .. }
+        | AppendRefusal::NoOrder => ErrorCode::InvalidRecord,
         // As in Kafka, a wrong time goes before everything else.
         AppendRefusal::Records(bad) if bad.has_bad_times() => ErrorCode::InvalidTimestamp,
         AppendRefusal::Records(_) => ErrorCode::InvalidRecord,

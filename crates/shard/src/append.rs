@@ -20,7 +20,9 @@ use storage::{BatchBytes, Reserve, StageError};
 
 pub use allowance::Allowance;
 pub use bad_records::{BadRecord, BadRecords};
-pub use contract::{Acks, AppendAnswer, AppendOutcome, AppendRefusal, AppendRequest, DiskShortage};
+pub use contract::{
+    Acks, AppendAnswer, AppendOutcome, AppendRefusal, AppendRequest, Conditions, DiskShortage,
+};
 pub(super) use examine::Approved;
 
 use super::flush::MEMORY_GATHERED_BYTES_MAX;
@@ -41,6 +43,12 @@ enum Attempted {
     NoRoomInMemory(Attempt),
     /// Its partition holds as much that is not committed as it may, or others of it wait for that.
     NoRoomToCommit(Attempt),
+}
+
+/// Why a batch was not put into the journal.
+pub(super) enum Unstaged {
+    Error(StageError),
+    Refused(AppendRefusal),
 }
 
 impl Shard {
@@ -123,14 +131,39 @@ impl Shard {
 
     /// Appends one batch that was not refused: checks its place, then stages it. A duplicate waits for the batch that it repeats.
     fn append_one(&self, attempt: Attempt) -> Attempted {
-        let mut partitions = self.partitions.borrow_mut();
-        let Some(partition) = partitions.get_mut(&attempt.request.partition) else {
+        let (id, is_for_tail) = (
+            attempt.request.partition,
+            attempt.request.conditions.tail.is_some(),
+        );
+        let strand = attempt.request.is_cut_at_once().then(|| {
+            // What was staged before it has its positions before it.
+            self.stage_cuts();
+            self.orders.strand_of(id.topic)
+        });
+        let attempted = {
+            let mut partitions = self.partitions.borrow_mut();
+            match strand.flatten() {
+                None => self.append_to([partitions.get_mut(&id), None].map(whole), attempt),
+                Some(strand) => {
+                    self.append_to(partitions.get_disjoint_mut([&id, &strand]).map(whole), attempt)
+                }
+            }
+        };
+        if is_for_tail {
+            // Others may have waited for it to be refused.
+            self.show_ordered(id.topic);
+        }
+        attempted
+    }
+
+    fn append_to(&self, [partition, strand]: [Option<&mut Partition>; 2], attempt: Attempt) -> Attempted {
+        let Some(partition) = partition else {
             let absence = self.absence(attempt.request.partition);
             refuse(attempt.request, absence.into());
             return Attempted::Done;
         };
         match self.check(partition, &attempt) {
-            Ok(Checked::New(numbered)) => return self.stage(partition, attempt, numbered),
+            Ok(Checked::New(numbered)) => return self.stage(partition, strand, attempt, numbered),
             Ok(Checked::Duplicate(written)) => {
                 let mut request = attempt.request;
                 if planted(Bug::RepeatAnsweredEarly) {
@@ -177,11 +210,23 @@ impl Shard {
             let admitted = self.producer_room.check_share(from);
             admitted.map_err(|error| AppendRefusal::Leader(error.into()))?;
         }
+        if let (Checked::New(numbered), Some(wanted)) = (&checked, attempt.request.conditions.offset)
+            && numbered.first_offset != wanted
+        {
+            let next = numbered.first_offset;
+            return Err(AppendRefusal::OffsetMoved { wanted, next });
+        }
         Ok(checked)
     }
 
     /// Puts a batch into the journal if there is room, and makes its number final.
-    fn stage(&self, partition: &mut Partition, mut attempt: Attempt, numbered: Numbered) -> Attempted {
+    fn stage(
+        &self,
+        partition: &mut Partition,
+        strand: Option<&mut Partition>,
+        mut attempt: Attempt,
+        numbered: Numbered,
+    ) -> Attempted {
         let leader = partition.role.leader();
         let leader = leader.expect("it has numbered the batch in this turn");
         let (durability, producers_before) = (leader.durability(), leader.producers().len());
@@ -205,29 +250,28 @@ impl Shard {
             append_time_ms,
             reserve: attempt.request.reserve,
         };
-        let staged = self
-            .store
-            .borrow_mut()
-            .append(id, &place, &mut attempt.request.batch);
-        match staged {
-            Ok(()) => {}
-            Err(StageError::Full) => {
+        let is_cut = match self.stage_batch(strand, (id, &place), &mut attempt.request) {
+            Ok(is_cut) => is_cut,
+            Err(Unstaged::Error(StageError::Full)) => {
                 self.layout.want_room();
                 return Attempted::NoRoomInJournal(attempt);
             }
-            Err(error) => {
-                let refusal = AppendRefusal::of(error, || self.why_journal_is_full());
+            Err(unstaged) => {
+                let refusal = match unstaged {
+                    Unstaged::Error(error) => AppendRefusal::of(error, || self.why_journal_is_full()),
+                    Unstaged::Refused(refusal) => refusal,
+                };
                 self.refuse_for(partition, attempt.request, refusal);
                 return Attempted::Done;
             }
-        }
+        };
         let appended = partition.role.handle_append(self.clock.monotonic(), numbered);
         assert_eq!(
             self.store.borrow().bounds(id),
             Some((partition.role.log_start(), appended.next_offset)),
             "leader and store know the same log"
         );
-        if partition.is_ordered() {
+        if partition.is_ordered() && !is_cut {
             self.orders.note(id, appended.first_offset..appended.next_offset);
         }
         if let Role::Member(member) = &mut partition.role {
@@ -244,6 +288,27 @@ impl Shard {
         partition.act();
         self.carry_out(id, partition, AtHand::Staged);
         Attempted::Done
+    }
+
+    /// Puts a batch into the journal, if it takes its positions at once then with its cut behind it. Says whether it did.
+    fn stage_batch(
+        &self,
+        strand: Option<&mut Partition>,
+        (id, place): (PartitionId, &storage::Append),
+        request: &mut AppendRequest,
+    ) -> Result<bool, Unstaged> {
+        let tail = request.conditions.tail;
+        match (strand, tail) {
+            (None, Some(_)) => return Err(Unstaged::Refused(AppendRefusal::NoOrder)),
+            (Some(strand), _) => match self.stage_with_cut(strand, (id, place), &mut request.batch, tail) {
+                // It gets its positions with the next frame.
+                Err(Unstaged::Error(_)) if tail.is_none() => {}
+                staged => return staged.map(|()| true),
+            },
+            (None, None) => {}
+        }
+        let staged = self.store.borrow_mut().append(id, place, &mut request.batch);
+        staged.map(|()| false).map_err(Unstaged::Error)
     }
 
     /// Says if more may be answered before it is flushed: nothing else slows down producers that do not wait for flushes. Where they
@@ -312,6 +377,7 @@ impl Shard {
             first_offset,
             log_start: leader.log_start(),
             append_time_ms,
+            position: None,
         };
         let (durable_here, tail) = (leader.durable_here(), partition.tail());
         let (queue, reached) = match request.acks {
@@ -447,6 +513,10 @@ impl Shard {
         counters.failed_appends.add(1);
         refuse(request, refusal);
     }
+}
+
+fn whole(partition: Option<&mut Box<Partition>>) -> Option<&mut Partition> {
+    partition.map(|partition| &mut **partition)
 }
 
 fn note_of_topic(counters: &TopicCounters, header: &BatchHeader) {

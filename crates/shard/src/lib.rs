@@ -47,7 +47,7 @@ use tokio::sync::Notify;
 
 pub use append::{
     Acks, Allowance, AppendAnswer, AppendOutcome, AppendRefusal, AppendRequest, BadRecord, BadRecords,
-    DiskShortage,
+    Conditions, DiskShortage,
 };
 pub use background::ShardThreads;
 use compaction::CompactionCounters;

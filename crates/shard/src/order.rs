@@ -5,7 +5,7 @@
 //!   append ─ stage ─┴─ stage_cuts ─ seal ─ flush ─ commit of the strand ─ show_ordered ─ producers and readers
 //! ```
 //! A *strand* is the log of a topic's cuts on one shard: a partition of its journal like others, each record of which is one entry. Records and their
-//! cut are one frame and one flush, but for a batch in memory of its own, whose cut goes with the next frame. Nothing here may show
+//! cut are one frame and one flush, also of a batch in memory of its own, which takes its positions when it is staged. Nothing here may show
 //! an offset whose position another shard could still lose. Until the order is open, and where it has ended, nothing more is shown.
 
 use std::cell::RefCell;
@@ -14,12 +14,13 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use bytes::Bytes;
-use protocol::leader::{Append, Checked};
+use protocol::leader::{Append, Checked, Numbered};
 use protocol::order::{Cutter, Entry, Generation, Page, Shown};
-use record::{BatchBuilder, Compression, Offset, PartitionId, TopicId};
+use record::{BatchBuilder, Compression, Offset, PartitionId, Position, TopicId};
 use storage::{BatchBytes, Reserve};
 
-use super::{AppendRefusal, NotLed, Shard};
+use super::append::Unstaged;
+use super::{AppendRefusal, NotLed, Partition, Shard};
 
 /// Bytes of a batch that has one cut, apart from its runs, and no fewer.
 const CUT_BYTES: usize = 256;
@@ -54,6 +55,13 @@ pub struct Order {
     pub is_full: bool,
 }
 
+/// A batch of the node's own, and the place that it has got.
+struct OwnBatch {
+    place: storage::Append,
+    numbered: Numbered,
+    batch: Bytes,
+}
+
 /// The orders of a shard's topics.
 #[derive(Default)]
 pub(super) struct Orders {
@@ -74,6 +82,11 @@ impl Orders {
             order.cutter.note(id.index, offsets);
             self.uncut.borrow_mut().insert(id.topic);
         }
+    }
+
+    /// The partition that keeps a topic's cuts here, if its order is open.
+    pub(super) fn strand_of(&self, topic: TopicId) -> Option<PartitionId> {
+        self.of.borrow().get(&topic).map(|order| order.strand)
     }
 
     /// Why nothing more of a topic gets a position, if that is so.
@@ -109,6 +122,53 @@ impl Shard {
     fn stage_own(&self, id: PartitionId, value: &Bytes, offsets: i32) -> Result<Offset, AppendRefusal> {
         let mut partitions = self.partitions.borrow_mut();
         let partition = partitions.get_mut(&id).ok_or_else(|| self.absence(id))?;
+        let own = self.number_own(partition, value, offsets)?;
+        let staged = self
+            .store
+            .borrow_mut()
+            .append(id, &own.place, &mut BatchBytes::Shared(own.batch));
+        staged.map_err(|error| AppendRefusal::of(error, || self.why_journal_is_full()))?;
+        let appended = partition.role.handle_append(self.clock.monotonic(), own.numbered);
+        self.flushing.want();
+        Ok(appended.first_offset)
+    }
+
+    /// Stages a batch and its cut behind it: in one frame, if it is a frame of its own. With a `tail`, only if its first position is that one.
+    pub(super) fn stage_with_cut(
+        &self,
+        strand: &mut Partition,
+        (id, place): (PartitionId, &storage::Append),
+        batch: &mut BatchBytes,
+        tail: Option<Position>,
+    ) -> Result<(), Unstaged> {
+        let mut of = self.orders.of.borrow_mut();
+        let order = of.get_mut(&id.topic).expect("its strand was found");
+        let cut_bytes = CUT_BYTES + RUN_BYTES * (order.cutter.partitions_staged() + 1);
+        let mut store = self.store.borrow_mut();
+        store
+            .make_room_for_two([batch.len(), cut_bytes], place.reserve)
+            .map_err(Unstaged::Error)?;
+        let (_, entry) = store.bounds(order.strand).expect("it was found");
+        let offsets = place.first..place.next;
+        let Some(cut) = order.cutter.cut_with(entry, (id.index, offsets), tail) else {
+            return Err(Unstaged::Refused(AppendRefusal::TailMoved {
+                wanted: tail.expect("nothing else is asked for"),
+                tail: order.cutter.line().ordered(),
+            }));
+        };
+        let own = self.number_own(strand, &Entry::Cut(cut).encode(), 1);
+        let own = own.expect("a journal that is not dead takes its own");
+        store.append_two((id, place, batch), (order.strand, &own.place, own.batch));
+        strand.role.handle_append(self.clock.monotonic(), own.numbered);
+        Ok(())
+    }
+
+    fn number_own(
+        &self,
+        partition: &Partition,
+        value: &Bytes,
+        offsets: i32,
+    ) -> Result<OwnBatch, AppendRefusal> {
         let mut builder = BatchBuilder::new(Compression::None);
         let now_ms = self.clock.wall_ms();
         builder.append(now_ms, None, Some(value), &[]);
@@ -132,12 +192,11 @@ impl Shard {
             append_time_ms: None,
             reserve: Reserve::UseHalf,
         };
-        let mut batch = BatchBytes::Shared(builder.build_over(offsets));
-        let staged = self.store.borrow_mut().append(id, &place, &mut batch);
-        staged.map_err(|error| AppendRefusal::of(error, || self.why_journal_is_full()))?;
-        let appended = partition.role.handle_append(now, numbered);
-        self.flushing.want();
-        Ok(appended.first_offset)
+        Ok(OwnBatch {
+            place,
+            numbered,
+            batch: builder.build_over(offsets),
+        })
     }
 
     /// Returns when all that was staged so far is durable.
@@ -322,9 +381,9 @@ impl Shard {
         let mut of = self.orders.of.borrow_mut();
         let Some(order) = of.get_mut(&topic) else { return };
         let mut partitions = self.partitions.borrow_mut();
-        let ordered = order.cutter.show(|index, end| {
+        let ordered = order.cutter.show(|index, offsets, position| {
             if let Some(partition) = partitions.get_mut(&PartitionId { topic, index }) {
-                partition.show(end);
+                partition.show_at(offsets, position);
             }
         });
         (order.tell)(

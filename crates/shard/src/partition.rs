@@ -2,13 +2,14 @@
 
 use std::cell::OnceCell;
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::rc::Rc;
 use std::sync::{Arc, Weak};
 
 use planted::{Bug, planted};
 use protocol::metadata::TopicSettings;
 use protocol::{Action, Leader};
-use record::{Offset, TopicId, whole_ms};
+use record::{Offset, Position, TopicId, whole_ms};
 use storage::{CompactionPolicy, SegmentRolling};
 use tokio::sync::oneshot;
 
@@ -183,6 +184,20 @@ impl Partition {
         self.ordered = None;
         let tail = self.role.tail();
         self.act_on(Action::Commit { tail, held: tail });
+    }
+
+    /// These offsets are ordered, with all before them; the first of them has that position.
+    pub(super) fn show_at(&mut self, offsets: &Range<Offset>, position: Position) {
+        for waiting in &mut self.waiting_committed {
+            if waiting.next_offset > offsets.end {
+                break;
+            }
+            let behind = waiting.outcome.first_offset.0 - offsets.start.0;
+            if let Ok(behind) = u64::try_from(behind) {
+                waiting.outcome.position = Some(Position(position.0 + behind));
+            }
+        }
+        self.show(offsets.end);
     }
 
     /// All below an offset is ordered.

@@ -7,7 +7,8 @@
 //!                   ^ a multiple of the block size
 //! ```
 //! The receiver lays a request out like that before it knows whether the batch will be taken. While parts of the request are
-//! still read, the memory is shared and nothing in it changes; it becomes a frame only once nobody else refers to it.
+//! still read, the memory is shared and nothing in it changes; it becomes a frame only once nobody else refers to it. A small entry
+//! may follow the batch in its frame.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -22,6 +23,8 @@ use crate::slab::round_up_to_block;
 /// for long, while caches count no more than the batch.
 const KEPT_BESIDE_PART: usize = 8;
 const HEADERS_BYTES: usize = FRAME_HEADER_BYTES + ENTRY_HEADER_BYTES;
+/// Bytes for an entry behind the batch, however little its request brings.
+const ROOM_BEHIND: usize = 512;
 
 /// One whole batch.
 pub enum BatchBytes {
@@ -68,6 +71,8 @@ pub struct BatchMemory {
     request_end: usize,
     /// Of the batch; zero until it is known.
     batch_bytes: usize,
+    /// Of what follows it in its frame.
+    behind_bytes: usize,
 }
 
 impl BatchMemory {
@@ -79,7 +84,7 @@ impl BatchMemory {
         let frame_start = round_up_to_block(batch_position.saturating_sub(HEADERS_BYTES));
         let request_start = frame_start + HEADERS_BYTES - batch_position;
         let request_end = request_start + request_bytes;
-        let mut buffer = AlignedBuffer::with_capacity(round_up_to_block(request_end));
+        let mut buffer = AlignedBuffer::with_capacity(round_up_to_block(request_end + ROOM_BEHIND));
         buffer.put_bytes(0, request_start);
         BatchMemory {
             buffer,
@@ -87,12 +92,13 @@ impl BatchMemory {
             request_start,
             request_end,
             batch_bytes: 0,
+            behind_bytes: 0,
         }
     }
 
     /// The size of the memory.
     pub fn bytes(&self) -> usize {
-        round_up_to_block(self.request_end)
+        round_up_to_block(self.request_end + ROOM_BEHIND)
     }
 
     /// The number of bytes of the request that are missing.
@@ -127,21 +133,41 @@ impl BatchMemory {
         &mut self.buffer[start..][..self.batch_bytes]
     }
 
+    /// Says whether so many bytes can stand behind the batch in its frame.
+    pub(crate) fn has_room_behind(&self, bytes: usize) -> bool {
+        self.frame_start + self.frame_bytes() + bytes <= self.bytes()
+    }
+
+    /// Puts bytes behind the batch, and behind those that were put there before. The caller has asked `has_room_behind`.
+    pub(crate) fn put_behind(&mut self, bytes: &[u8]) {
+        let start = self.frame_start + self.frame_bytes();
+        let end = start + bytes.len();
+        let lacking = end.saturating_sub(self.buffer.len());
+        self.buffer.put_bytes(0, lacking);
+        self.buffer[start..end].copy_from_slice(bytes);
+        self.behind_bytes += bytes.len();
+    }
+
     /// The frame, without its padding.
     pub(crate) fn frame_mut(&mut self) -> &mut [u8] {
-        &mut self.buffer[self.frame_start..][..HEADERS_BYTES + self.batch_bytes]
+        let bytes = self.frame_bytes();
+        &mut self.buffer[self.frame_start..][..bytes]
+    }
+
+    fn frame_bytes(&self) -> usize {
+        HEADERS_BYTES + self.batch_bytes + self.behind_bytes
     }
 
     /// The frame's length with its padding.
     pub(crate) fn padded_bytes(&self) -> usize {
-        round_up_to_block(HEADERS_BYTES + self.batch_bytes)
+        round_up_to_block(self.frame_bytes())
     }
 
     /// The frame with its padding, from now on shared.
     pub(crate) fn into_padded_frame(mut self) -> Bytes {
         let end = self.frame_start + self.padded_bytes();
-        let unpadded_end = self.batch_start() + self.batch_bytes;
-        // The rest of the request behind the batch goes; the bytes that a whole block lacks come.
+        let unpadded_end = self.frame_start + self.frame_bytes();
+        // The rest of the request behind it goes; the bytes that a whole block lacks come.
         let overwritten = self.buffer.len().min(end);
         self.buffer[unpadded_end..overwritten].fill(0);
         self.buffer.put_bytes(0, end - overwritten);

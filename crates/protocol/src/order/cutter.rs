@@ -113,11 +113,40 @@ impl<Number: SharedNumber> Cutter<Number> {
         if self.staged.is_empty() {
             return None;
         }
+        let count = self.staged.values().map(count_of).sum();
+        let base = self.line.take(self.shard, count);
+        Some(self.cut_from(base, entry))
+    }
+
+    /// The same, of whole batches that are staged now besides. With a `tail`, of these alone, and only if their first position is that one and all below is
+    /// ordered; else nothing has changed, and [`Cutter::show`] has to be called, for others may have waited for that.
+    ///
+    /// # Panics
+    /// As [`Cutter::note`] and [`Cutter::cut`].
+    pub fn cut_with(
+        &mut self,
+        entry: Offset,
+        (partition, offsets): (i32, Range<Offset>),
+        tail: Option<Position>,
+    ) -> Option<Cut> {
+        let Some(tail) = tail else {
+            self.note(partition, offsets);
+            return self.cut(entry);
+        };
+        if !self.staged.is_empty() && !planted(Bug::StagedOvertaken) {
+            return None;
+        }
+        let before: u64 = self.staged.values().map(count_of).sum();
+        let base = self.line.take_if(self.shard, tail, before + count_of(&offsets))?;
+        self.note(partition, offsets);
+        Some(self.cut_from(base, entry))
+    }
+
+    /// The cut of all that is staged, from a position on that was taken for it.
+    fn cut_from(&mut self, base: Position, entry: Offset) -> Cut {
         let staged = std::mem::take(&mut self.staged);
         let staged: Vec<(i32, Range<Offset>)> = staged.into_iter().collect();
         let runs: Vec<Run> = staged.iter().map(run_of).collect();
-        let count = runs.iter().map(|run| u64::from(run.offsets)).sum();
-        let base = self.line.take(self.shard, count);
         if planted(Bug::FloorRaisedEarly) {
             self.line.made_durable(self.shard, None);
         }
@@ -133,7 +162,7 @@ impl<Number: SharedNumber> Cutter<Number> {
             entry,
             offsets: staged,
         });
-        Some(cut)
+        cut
     }
 
     /// Takes note that the shard's strand is durable below an offset.
@@ -147,17 +176,20 @@ impl<Number: SharedNumber> Cutter<Number> {
         }
     }
 
-    /// Tells of each partition that may be shown further now, and how far: the first offset that may not. Returns what is ordered, for
+    /// Tells of each partition that may be shown further now, the offsets that may, and the position of the first of these. Returns what is ordered, for
     /// [`Line::take_waiting`]. To be called after a flush, and when the line says that this shard waits no more.
-    pub fn show(&mut self, mut tell: impl FnMut(i32, Offset)) -> Position {
+    pub fn show(&mut self, mut tell: impl FnMut(i32, &Range<Offset>, Position)) -> Position {
         loop {
             let ordered = self.line.ordered();
             let is_shown = |cut: &Unshown| cut.next <= ordered || planted(Bug::ShownAtOwnFlush);
             while self.durable > 0 && self.cuts.front().is_some_and(is_shown) {
                 let cut = self.cuts.pop_front().expect("there is a first one");
                 self.durable -= 1;
-                let ends = cut.offsets.iter();
-                ends.for_each(|(partition, offsets)| tell(*partition, offsets.end));
+                let mut first = cut.base;
+                for (partition, offsets) in &cut.offsets {
+                    tell(*partition, offsets, first);
+                    first = Position(first.0 + count_of(offsets));
+                }
                 self.runs_shown += cut.offsets.len();
                 self.shown.push(Shown {
                     base: cut.base,
@@ -194,6 +226,10 @@ impl<Number: SharedNumber> Cutter<Number> {
         self.runs_shown = 0;
         std::mem::take(&mut self.shown)
     }
+}
+
+fn count_of(offsets: &Range<Offset>) -> u64 {
+    (offsets.end.0 - offsets.start.0) as u64
 }
 
 fn run_of((partition, offsets): &(i32, Range<Offset>)) -> Run {

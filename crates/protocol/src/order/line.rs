@@ -125,6 +125,25 @@ impl<Number: SharedNumber> Line<Number> {
         Position(first)
     }
 
+    /// Takes positions as [`Line::take`] does, if the next one is `tail` and all below is ordered; `None` if not. Others may have seen a lower end of what is
+    /// ordered in between: look at [`Line::take_waiting`] afterwards.
+    ///
+    /// # Panics
+    /// As [`Line::take`].
+    pub fn take_if(&self, shard: usize, tail: Position, count: u64) -> Option<Position> {
+        assert!(count > 0, "a cut has records");
+        let floor = &self.shards[shard].floor;
+        if !planted(Bug::TailNotOrdered) && (floor.get() != NONE || self.ordered() != tail) {
+            return None;
+        }
+        floor.set(tail.0);
+        if self.next.0.replace(tail.0, tail.0 + count) {
+            return Some(tail);
+        }
+        floor.set(NONE);
+        None
+    }
+
     /// Takes note that a shard has made durable what it had taken below `floor`, or all of it.
     ///
     /// # Panics

@@ -1,14 +1,16 @@
 //! Appends: a body becomes one batch for each partition that it goes to, and goes the way of a Produce request.
 //!
 //! A request's records of one partition are one batch: all are appended or none, one behind the other. Answered when they
-//! are durable, as for `acks=all`.
+//! are durable, as for `acks=all`. Conditions go with the one batch that a request is made of.
 
+mod conditions;
 mod gather;
 
 use std::sync::Arc;
 
 use axum::{Extension, Json};
-use shard::AppendAnswer;
+use record::Position;
+use shard::{AppendAnswer, Conditions};
 
 use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, header};
@@ -54,6 +56,9 @@ struct Appended {
     partition: i32,
     first_offset: i64,
     count: i32,
+    /// In a topic with one order.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    first_position: Option<u64>,
 }
 
 /// Appends to the partition that the path names.
@@ -75,10 +80,13 @@ pub(super) async fn to_partition(
     if let Some(leader) = app.cores.leader_elsewhere(partition, headers).await? {
         return app.hand_on(&leader, request).await;
     }
-    let mut batches = take_batches(&app, &caller, &topic, Some(partition.index), request).await?;
+    let goes = Goes::ToPartition(partition.index);
+    let (mut batches, conditions) = take_batches(&app, &caller, &topic, goes, request).await?;
     let batch = batches.remove(0);
     let deadline = Instant::now() + app.limits.append_wait;
-    let answer = app.cores.append(&caller, partition, batch.bytes.clone());
+    let answer = app
+        .cores
+        .append(&caller, partition, batch.bytes.clone(), conditions);
     let appended = wait(answer, &batch, deadline).await?;
     Ok(Json(appended).into_response())
 }
@@ -91,7 +99,8 @@ pub(super) async fn to_topic(
     request: Request,
 ) -> Result<Response, Problem> {
     let topic = app.cores.topic_of_clients(&topic).await?;
-    let batches = take_batches(&app, &caller, &topic, None, request).await?;
+    let (batches, conditions) = take_batches(&app, &caller, &topic, Goes::ByKeys, request).await?;
+    conditions::check_one(conditions, batches.len())?;
     let partition = |batch: &Gathered| PartitionId {
         topic: topic.id,
         index: batch.partition,
@@ -104,13 +113,17 @@ pub(super) async fn to_topic(
     // All are handed over before any is waited for: they share flushes.
     let answers = batches.iter().zip(leaders).map(|(batch, leader)| {
         let answer = leader.map(|leader| match leader {
-            None => Ok(app.cores.append(&caller, partition(batch), batch.bytes.clone())),
+            None => Ok(app
+                .cores
+                .append(&caller, partition(batch), batch.bytes.clone(), conditions)),
             Some(leader) => Err(leader),
         });
         async {
             match answer? {
                 Ok(answer) => wait(answer, batch, deadline).await,
-                Err(leader) => append_elsewhere(&app, &leader, &topic.name, batch, deadline).await,
+                Err(leader) => {
+                    append_elsewhere(&app, &leader, &topic.name, (batch, conditions), deadline).await
+                }
             }
         }
     });
@@ -142,6 +155,7 @@ async fn wait(answer: AppendAnswer, batch: &Gathered, deadline: Instant) -> Resu
         partition: batch.partition,
         first_offset: outcome.first_offset.0,
         count: batch.count,
+        first_position: outcome.position.map(|Position(first)| first),
     })
 }
 
@@ -150,10 +164,11 @@ async fn append_elsewhere(
     app: &App,
     leader: &Other,
     topic: &str,
-    batch: &Gathered,
+    (batch, conditions): (&Gathered, Conditions),
     deadline: Instant,
 ) -> Result<Appended, Problem> {
-    let path = format!("/v1/topics/{topic}/partitions/{}/records", batch.partition);
+    let query = conditions::written(conditions);
+    let path = format!("/v1/topics/{topic}/partitions/{}/records{query}", batch.partition);
     let telling = app.cores.tell_other(leader, &path, BATCH, batch.bytes.clone());
     timeout_at(deadline, telling)
         .await
@@ -167,6 +182,8 @@ async fn append_batch(
     partition: PartitionId,
     request: Request,
 ) -> Result<Response, Problem> {
+    let query = Query::read(request.uri().query(), conditions::OF_PARTITION)?;
+    let conditions = conditions::read(request.headers(), &query)?;
     let (body, room) = body::read(app, caller, request, app.body_bytes_max()).await?;
     let header = BatchHeader::read(&body);
     let header = header.map_err(|error| Problem::new(Kind::MalformedBody, error.to_string()))?;
@@ -176,7 +193,9 @@ async fn append_batch(
     }
     let batch = Gathered::of(partition.index, body, header.record_count).holding(Arc::new(room));
     let deadline = Instant::now() + app.limits.append_wait;
-    let answer = app.cores.append(caller, partition, batch.bytes.clone());
+    let answer = app
+        .cores
+        .append(caller, partition, batch.bytes.clone(), conditions);
     Ok(Json(wait(answer, &batch, deadline).await?).into_response())
 }
 
@@ -185,16 +204,28 @@ fn is_batch(headers: &HeaderMap) -> bool {
     media_type.is_some_and(|media_type| media_type.as_bytes() == BATCH.as_bytes())
 }
 
-/// A request's body as batches, at least one. They hold room until they are dropped.
+/// Where records go.
+#[derive(Debug, Clone, Copy)]
+enum Goes {
+    ToPartition(i32),
+    ByKeys,
+}
+
+/// A request's body as batches, at least one, and its conditions. The batches hold room until they are dropped.
 async fn take_batches(
     app: &Arc<App>,
     caller: &Caller,
     topic: &KnownTopic,
-    partition: Option<i32>,
+    goes: Goes,
     request: Request,
-) -> Result<Vec<Gathered>, Problem> {
+) -> Result<(Vec<Gathered>, Conditions), Problem> {
     let media_type = of_body(request.headers(), TAKES)?;
-    let query = Query::read(request.uri().query(), &["key"])?;
+    let (partition, known) = match goes {
+        Goes::ToPartition(partition) => (Some(partition), conditions::OF_PARTITION),
+        Goes::ByKeys => (None, conditions::OF_TOPIC),
+    };
+    let query = Query::read(request.uri().query(), known)?;
+    let conditions = conditions::read(request.headers(), &query)?;
     let has_keys = matches!(media_type, MediaType::Json | MediaType::JsonLines);
     if has_keys && query.get("key").is_some() {
         let detail = "JSON records have their keys in them; the parameter is for other bodies";
@@ -216,10 +247,8 @@ async fn take_batches(
         body::resize_room(app, &mut room, bytes)?;
     }
     let room = Arc::new(room);
-    Ok(batches
-        .into_iter()
-        .map(|batch| batch.holding(Arc::clone(&room)))
-        .collect())
+    let batches = batches.into_iter().map(|batch| batch.holding(Arc::clone(&room)));
+    Ok((batches.collect(), conditions))
 }
 
 /// Large bodies take long to be understood: not on the thread that answers health. They take their room along, since whoever

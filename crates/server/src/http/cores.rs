@@ -11,8 +11,8 @@ use bytes::Bytes;
 use protocol::metadata::{Metadata, Topic, is_internal};
 use record::{Offset, PartitionId, TopicId};
 use shard::{
-    Acks, AppendAnswer, AppendRefusal, AppendRequest, ReadRefusal, ReadRequest, Shard, Trimmed, Watch,
-    Watcher,
+    Acks, AppendAnswer, AppendRefusal, AppendRequest, Conditions, ReadRefusal, ReadRequest, Shard, Trimmed,
+    Watch, Watcher,
 };
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
@@ -218,9 +218,16 @@ impl Cores {
     }
 
     /// Hands a batch to the core that owns the partition; answered when it is durable.
-    pub(super) fn append(&self, caller: &Caller, partition: PartitionId, batch: Bytes) -> AppendAnswer {
+    pub(super) fn append(
+        &self,
+        caller: &Caller,
+        partition: PartitionId,
+        batch: Bytes,
+        conditions: Conditions,
+    ) -> AppendAnswer {
         let (request, answer) = AppendRequest::new(partition, batch, Acks::Quorum);
-        send_from_outside(&self.facts, request.sent_from(caller.address()));
+        let request = request.sent_from(caller.address()).only_if(conditions);
+        send_from_outside(&self.facts, request);
         answer
     }
 

@@ -43,11 +43,15 @@ impl From<AppendRefusal> for Problem {
             | AppendRefusal::Stopping => Kind::Unavailable,
             AppendRefusal::FlushFailed(_) | AppendRefusal::TooFewHold => Kind::OutcomeUnknown,
             AppendRefusal::JournalFull { .. } => Kind::Busy,
+            AppendRefusal::TailMoved { .. } | AppendRefusal::OffsetMoved { .. } => Kind::ConditionFailed,
+            AppendRefusal::NoOrder => Kind::NoOrder,
         };
         let problem = Problem::new(kind, refusal.to_string());
         match refusal {
             AppendRefusal::TooLarge { bytes_max, .. } => problem.with("bytes_max", bytes_max),
             AppendRefusal::TooLargeForJournal { bytes_max, .. } => problem.with("bytes_max", bytes_max),
+            AppendRefusal::TailMoved { tail, .. } => problem.with("ordered", tail.0),
+            AppendRefusal::OffsetMoved { next, .. } => problem.with("next_offset", next.0),
             AppendRefusal::Trim(TrimError::OutOfRange { log_start, tail, .. }) => {
                 problem.with("first_offset", log_start.0).with("tail", tail.0)
             }

@@ -11,6 +11,7 @@ mod support;
 mod appends;
 mod budgets;
 mod client;
+mod conditions;
 mod configs;
 mod dashboards;
 mod documentation;

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use protocol::leader::{AppendError, TrimError};
-use record::{BatchError, Epoch, Offset, PartitionId, RecompressError};
+use record::{BatchError, Epoch, Offset, PartitionId, Position, RecompressError};
 use storage::{BatchBytes, Reserve, StageError};
 use tokio::sync::oneshot;
 
@@ -37,6 +37,7 @@ pub struct AppendRequest {
     pub(crate) epoch: Option<Epoch>,
     /// It waits where the journal has no room, instead of being refused.
     pub(crate) waits: bool,
+    pub(crate) conditions: Conditions,
     pub(crate) reply: oneshot::Sender<Result<AppendOutcome, AppendRefusal>>,
 }
 
@@ -61,6 +62,7 @@ impl AppendRequest {
             reserve: Reserve::Keep,
             epoch: None,
             waits: true,
+            conditions: Conditions::default(),
             reply,
         };
         (request, answer)
@@ -96,10 +98,30 @@ impl AppendRequest {
         AppendRequest { waits: false, ..self }
     }
 
+    /// Has it refused where these do not hold. A batch that it repeats is found before.
+    pub fn only_if(self, conditions: Conditions) -> AppendRequest {
+        AppendRequest { conditions, ..self }
+    }
+
+    /// Says whether it takes its positions when it is staged, if its topic has one order, and not with others when a flush begins: a large batch is a
+    /// frame of its own.
+    pub(crate) fn is_cut_at_once(&self) -> bool {
+        self.conditions.tail.is_some() || matches!(self.batch, BatchBytes::Alone(_))
+    }
+
     /// Bounds it by the allowance of the request that it came with; `None` for a request of one batch.
     pub fn within(self, allowance: Option<Allowance>) -> AppendRequest {
         AppendRequest { allowance, ..self }
     }
+}
+
+/// The conditions of an append: all of them hold when it gets its place, or nothing is appended.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Conditions {
+    /// Its first record gets this position, and all below was ordered before.
+    pub tail: Option<Position>,
+    /// Its first record gets this offset.
+    pub offset: Option<Offset>,
 }
 
 /// The place of an appended batch.
@@ -111,6 +133,9 @@ pub struct AppendOutcome {
     pub log_start: Offset,
     /// The time that its records were given, in milliseconds since 1970; `None` unless the topic has `LogAppendTime`.
     pub append_time_ms: Option<i64>,
+    /// The position of its first record, in a topic with one order; the others follow it. `None` where nobody waited for that, and for a duplicate of a
+    /// batch that was shown before.
+    pub position: Option<Position>,
 }
 
 /// The free space of a disk that has less than its reserve left.
@@ -182,6 +207,25 @@ pub enum AppendRefusal {
         "the batch is committed, and on fewer replicas than the topic wants (min.insync.replicas); sent again, it is told as soon as they have it"
     )]
     TooFewHold,
+    /// The tail of its topic's order is another one.
+    #[error("the append is for position {wanted}, and the next one is {tail}, or others are being appended there", wanted = .wanted.0, tail = .tail.0)]
+    TailMoved {
+        /// The position that was to be its own.
+        wanted: Position,
+        /// The first one that is not ordered.
+        tail: Position,
+    },
+    /// The next offset of its partition is another one.
+    #[error("the append is for offset {wanted}, and the next one is {next}")]
+    OffsetMoved {
+        /// The offset that was to be its own.
+        wanted: Offset,
+        /// The one that it would have.
+        next: Offset,
+    },
+    /// Its topic has no order, or none that is open.
+    #[error("the append is for a position, and the topic has no order that is open (ropewalk.order)")]
+    NoOrder,
     /// The leader does not take it.
     #[error(transparent)]
     Leader(AppendError),

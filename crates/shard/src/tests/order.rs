@@ -6,9 +6,11 @@ mod seeds;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 
+use bytes::BufMut;
 use planted::{Bug, with};
 use protocol::order::{Cutter, Entry, Generation, Line, Recovered, recover};
 use record::Position;
+use storage::{BatchBytes, BatchMemory};
 
 use super::*;
 
@@ -30,6 +32,15 @@ fn strand(shard: usize) -> PartitionId {
         topic: TopicId([8; 16]),
         index: shard as i32,
     }
+}
+
+/// A batch of one record in memory of its own.
+fn alone(value_bytes: usize) -> BatchBytes {
+    let batch = batch(Compression::None, 0, value_bytes);
+    let mut memory = BatchMemory::for_request(0, batch.len());
+    memory.rest().put_slice(&batch);
+    let (request, memory) = memory.share();
+    memory.reclaim(request)
 }
 
 /// Two shards of one node, with a disk each.
@@ -203,6 +214,135 @@ async fn records_and_their_cut_are_one_flush() {
         };
         let runs: Vec<_> = cut.runs.iter().map(|run| (run.partition, run.offsets)).collect();
         assert_eq!((cut.base, runs), (Position(0), vec![(0, 2), (2, 1)]));
+    };
+    LocalSet::new().run_until(test).await;
+}
+
+#[tokio::test]
+async fn a_large_batch_and_its_cut_are_one_flush() {
+    let test = async {
+        let pair = Pair::new().await;
+        let shard = &pair.shards[0];
+        let mut answers = vec![pair.append(0, 0)];
+        for partition in [0, 1] {
+            let (request, answer) = AppendRequest::new(of_shard(0, partition), alone(5_000), Acks::Quorum);
+            shard.append(request);
+            answers.push(answer);
+        }
+        let mut places = Vec::new();
+        for answer in answers {
+            // A frame for each.
+            flush_once(shard);
+            let outcome = outcome(answer).await.expect("it is durable with its cut");
+            places.push((outcome.first_offset.0, outcome.position));
+        }
+        let at = |position| Some(Position(position));
+        assert_eq!(places, [(0, at(0)), (1, at(1)), (0, at(2))]);
+        assert!(shard.store.borrow_mut().next_flush().is_none());
+        let pair = pair.crash(1).await;
+        assert_eq!(pair.recovered.next, Position(3));
+        assert_eq!([pair.tail(0, 0).await, pair.tail(0, 1).await], [2, 1]);
+    };
+    LocalSet::new().run_until(test).await;
+}
+
+impl Pair {
+    fn append_if(&self, shard: usize, partition: i32, conditions: Conditions) -> AppendAnswer {
+        let batch = batch(Compression::None, 0, 100);
+        let (request, answer) = AppendRequest::new(of_shard(shard, partition), batch, Acks::Quorum);
+        self.shards[shard].append(request.only_if(conditions));
+        answer
+    }
+}
+
+fn at_tail(tail: u64) -> Conditions {
+    Conditions {
+        tail: Some(Position(tail)),
+        offset: None,
+    }
+}
+
+#[tokio::test]
+async fn an_append_is_at_the_tail_or_not_at_all() {
+    let test = async {
+        let pair = Pair::new().await;
+        pair.flush();
+        let moved = |wanted, tail| {
+            Err(AppendRefusal::TailMoved {
+                wanted: Position(wanted),
+                tail: Position(tail),
+            })
+        };
+        assert_eq!(offset(pair.append_if(0, 0, at_tail(0))).await, 0);
+        assert_eq!(outcome(pair.append_if(1, 0, at_tail(0))).await, moved(0, 1));
+        assert_eq!(outcome(pair.append_if(1, 0, at_tail(2))).await, moved(2, 1));
+        let appended = outcome(pair.append_if(1, 0, at_tail(1))).await;
+        assert_eq!(appended.expect("it is the tail").position, Some(Position(1)));
+        // Of two that are sent at the same time one is there: the other would be behind it.
+        let both = [pair.append_if(0, 0, at_tail(2)), pair.append_if(0, 1, at_tail(2))];
+        let [first, second] = both.map(outcome);
+        assert_eq!(second.await, moved(2, 2));
+        assert_eq!(first.await.expect("it was first").position, Some(Position(2)));
+        // An append that waits for its position comes first.
+        let before = pair.append(1, 1);
+        assert_eq!(outcome(pair.append_if(1, 1, at_tail(3))).await, moved(3, 3));
+        assert_eq!(
+            outcome(before).await.expect("nothing is asked").position,
+            Some(Position(3))
+        );
+        assert_eq!(
+            [pair.tail(1, 0).await, pair.tail(0, 1).await],
+            [1, 0],
+            "nothing else is there"
+        );
+    };
+    LocalSet::new().run_until(test).await;
+}
+
+#[tokio::test]
+async fn an_append_is_at_its_offset_or_not_at_all() {
+    let test = async {
+        let pair = Pair::new().await;
+        pair.flush();
+        let at = |offset| Conditions {
+            tail: None,
+            offset: Some(Offset(offset)),
+        };
+        assert_eq!(offset(pair.append_if(0, 0, at(0))).await, 0);
+        let (wanted, next) = (Offset(0), Offset(1));
+        let refused = outcome(pair.append_if(0, 0, at(0))).await;
+        assert_eq!(refused, Err(AppendRefusal::OffsetMoved { wanted, next }));
+        let both = Conditions {
+            tail: Some(Position(1)),
+            ..at(1)
+        };
+        assert_eq!(offset(pair.append_if(0, 0, both)).await, 1);
+        assert_eq!(pair.tail(0, 0).await, 2);
+    };
+    LocalSet::new().run_until(test).await;
+}
+
+#[tokio::test]
+async fn a_condition_asks_nothing_of_a_batch_that_is_there() {
+    let test = async {
+        let pair = Pair::new().await;
+        pair.flush();
+        pair.shards[0].set_next_producer_id(ProducerId(5));
+        let send = |sequence, tail| {
+            let mut builder = BatchBuilder::new(Compression::None).with_producer(4, 1, sequence);
+            builder.append(0, None, Some(b"value"), &[]);
+            let (request, answer) = AppendRequest::new(of_shard(0, 0), builder.build(), Acks::Quorum);
+            pair.shards[0].append(request.only_if(at_tail(tail)));
+            outcome(answer)
+        };
+        let first = send(0, 0).await.expect("it is the tail");
+        assert_eq!(first.position, Some(Position(0)));
+        let again = send(0, 0).await.expect("it is there");
+        assert_eq!(again.first_offset, first.first_offset);
+        send(1, 0)
+            .await
+            .expect_err("it is not there, and the tail is another one");
+        send(1, 1).await.expect("nothing was taken note of");
     };
     LocalSet::new().run_until(test).await;
 }

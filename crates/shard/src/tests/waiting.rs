@@ -21,6 +21,7 @@ fn producers_are_answered_up_to_what_is_held_and_told_why_up_to_the_tail() {
             first_offset: Offset(first),
             log_start: Offset::ZERO,
             append_time_ms: None,
+            position: None,
         };
         let waiting = Waiting {
             next_offset: Offset(first + 1),

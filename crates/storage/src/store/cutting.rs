@@ -207,7 +207,7 @@ impl Store {
             BatchBytes::Shared(bytes) => self.journal.stage(&entry, bytes, reserve)?,
             BatchBytes::Alone(memory) => {
                 self.journal.make_room_for_frame(memory.batch().len(), reserve)?;
-                self.journal.stage_frame(&entry, batch.take_memory())
+                self.journal.stage_frame(&entry, batch.take_memory(), None).0
             }
         };
         let tail_batch = TailBatch {

@@ -3,6 +3,7 @@
 //! An append is staged in memory here and durable once its flush came back. The store numbers nothing and
 //! commits nothing: its owner does, says so here, and asks for bytes only up to where readers may see.
 
+mod appending;
 mod caches;
 mod carrying;
 mod checkpointing;
@@ -29,9 +30,10 @@ use std::time::Duration;
 use indexmap::IndexMap;
 use platform::disk::Disk;
 use platform::random::Random;
-use record::{Epoch, Offset, PartitionId, batch};
+use record::{Offset, PartitionId};
 
 pub use crate::compaction::CompactionJob;
+pub use appending::Append;
 pub use checkpointing::CheckpointJob;
 pub use compacting::{Compacted, CompactionNeed, CompactionOrder};
 pub use importing::{SealedSegment, SegmentRead};
@@ -42,11 +44,9 @@ pub use read::{Located, Read, ReadError, ReadJob, ReadOutcome};
 pub use removal::{AgeLimit, REMOVAL_PAUSE, RemovalJob, Removed};
 pub use repairing::{NotNow, RepairEnd};
 
-use crate::batch_bytes::BatchBytes;
 use crate::checksum::JournalIdentity;
-use crate::journal::frame::{EntryHeader, EntryKind, NONE};
-use crate::journal::{Flush, Journal, JournalFile, JournalSizes, PrepareFile, Reserve, StageError};
-use crate::partition::{PartitionLog, SegmentRolling, TailBatch};
+use crate::journal::{Flush, Journal, JournalFile, JournalSizes, PrepareFile, StageError};
+use crate::partition::{PartitionLog, SegmentRolling};
 use crate::witness::Witnesses;
 use caches::Caches;
 use compacting::Compaction;
@@ -76,35 +76,6 @@ pub struct StoreConfig {
     /// Compaction waits for a checkpoint when this many bytes of segments are only kept until then; a larger group waits by
     /// itself.
     pub superseded_bytes_max: u64,
-}
-
-/// The append of a batch that the caller has validated and numbered.
-#[derive(Debug, Clone, Copy)]
-pub struct Append {
-    /// The leader's epoch, written into the batch.
-    pub epoch: Epoch,
-    /// The first offset, written into the batch.
-    pub first: Offset,
-    /// The offset after the last record.
-    pub next: Offset,
-    /// The greatest timestamp of its records; put right in the batch if its header says otherwise.
-    pub max_timestamp_ms: i64,
-    /// Set to give the batch this append time instead of its creation time (`message.timestamp.type`).
-    pub append_time_ms: Option<i64>,
-    /// The part of the journal's reserve that it may use.
-    pub reserve: Reserve,
-}
-
-impl Append {
-    /// Writes into the batch what the broker sets.
-    fn write_into(&self, bytes: &mut [u8]) {
-        batch::set_base_offset(bytes, self.first);
-        batch::set_leader_epoch(bytes, self.epoch);
-        match self.append_time_ms {
-            Some(now_ms) => batch::set_log_append_time(bytes, now_ms),
-            None => batch::set_max_timestamp(bytes, self.max_timestamp_ms),
-        }
-    }
 }
 
 /// Figures for metrics and for deciding when to do background work.
@@ -199,61 +170,6 @@ impl Store {
             let journal_only = log.tail.iter().filter(|batch| batch.next > log.laid_out);
             log.segment_bytes() + journal_only.map(|batch| u64::from(batch.length)).sum::<u64>()
         })
-    }
-
-    /// Stages one whole record batch. It is durable when a later `flushed` names the partition with an offset of at least
-    /// `append.next`. A batch in memory of its own stays where it is and becomes a frame; of any other the bytes are copied.
-    ///
-    /// # Errors
-    /// When the journal cannot take it; then nothing has changed.
-    ///
-    /// # Panics
-    /// If the partition was not opened or `append.first` does not continue it: the caller's mistake.
-    pub fn append(
-        &mut self,
-        id: PartitionId,
-        append: &Append,
-        batch: &mut BatchBytes,
-    ) -> Result<(), StageError> {
-        let log = self
-            .partitions
-            .get_mut(&id)
-            .expect("a partition is opened before it is appended to");
-        log.assert_open();
-        assert!(append.first.0 == log.next, "the leader numbers without gaps");
-        let header = EntryHeader {
-            kind: EntryKind::Batch,
-            partition: id,
-            epoch: append.epoch,
-            first: append.first,
-            next: append.next,
-            payload_bytes: u32::try_from(batch.len()).expect("a request is below 4 GiB"),
-            aborts: NONE,
-        };
-        let staged = match batch {
-            BatchBytes::Shared(bytes) => {
-                let staged = self.journal.stage(&header, bytes, append.reserve)?;
-                append.write_into(self.journal.staged_mut(staged, bytes.len()));
-                staged
-            }
-            BatchBytes::Alone(memory) => {
-                let batch_bytes = memory.batch().len();
-                self.journal.make_room_for_frame(batch_bytes, append.reserve)?;
-                append.write_into(memory.batch_mut());
-                self.journal.stage_frame(&header, batch.take_memory())
-            }
-        };
-        let tail_batch = TailBatch {
-            first: append.first.0,
-            next: append.next.0,
-            max_timestamp_ms: append.append_time_ms.unwrap_or(append.max_timestamp_ms),
-            frame: staged.frame,
-            start: staged.start,
-            length: header.payload_bytes,
-        };
-        let is_first = log.push_staged(tail_batch, self.journal.resident_from());
-        self.layout.note_staged(id, header.payload_bytes, is_first);
-        Ok(())
     }
 
     /// The next durable write, if anything waits and none is on its way.

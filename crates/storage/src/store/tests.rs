@@ -21,6 +21,7 @@ mod lost_frames;
 mod model;
 mod newer_formats;
 mod open_segments;
+mod pairs;
 mod planted_bugs;
 mod read_ahead;
 mod reads;

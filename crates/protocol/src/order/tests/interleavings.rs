@@ -18,6 +18,7 @@ struct Truth {
     line: Line<Explored>,
     durable: [AtomicBool; POSITIONS],
     told: AtomicU64,
+    taken: AtomicU64,
 }
 
 impl Truth {
@@ -26,6 +27,7 @@ impl Truth {
             line: Line::new(Position(0), 2),
             durable: std::array::from_fn(|_| AtomicBool::new(false)),
             told: AtomicU64::new(0),
+            taken: AtomicU64::new(0),
         })
     }
 
@@ -55,9 +57,11 @@ enum Deed {
     /// Makes the first durable of what it has taken.
     Flush,
     Look,
+    /// Takes the position behind all that is ordered, if that is the next one.
+    TakeAtTail,
 }
 
-use Deed::{Flush, Look, Take};
+use Deed::{Flush, Look, Take, TakeAtTail};
 
 /// Two shards, and one thread that looks, as often as it is told.
 fn world(deeds: [&'static [Deed]; 2], looks: usize) -> impl Fn() + Send + Sync + 'static {
@@ -72,9 +76,8 @@ fn world(deeds: [&'static [Deed]; 2], looks: usize) -> impl Fn() + Send + Sync +
         shards
             .into_iter()
             .for_each(|shard| shard.join().expect("it does not panic"));
-        let takes = deeds.into_iter().flatten().filter(|deed| matches!(deed, Take));
-        let all = Position(takes.count() as u64);
-        assert_eq!(truth.line.ordered(), all, "it is never stuck");
+        let taken = truth.taken.load(SeqCst);
+        assert_eq!(truth.line.ordered(), Position(taken), "it is never stuck");
     }
 }
 
@@ -82,7 +85,19 @@ fn act(truth: &Truth, shard: usize, deeds: &[Deed]) {
     let mut taken = Vec::new();
     for deed in deeds {
         match deed {
-            Take => taken.push(truth.line.take(shard, 1)),
+            Take => {
+                taken.push(truth.line.take(shard, 1));
+                truth.taken.fetch_add(1, SeqCst);
+            }
+            TakeAtTail => {
+                let tail = truth.line.ordered();
+                if let Some(first) = truth.line.take_if(shard, tail, 1) {
+                    assert_eq!(first, tail, "it is the position that was asked for");
+                    taken.push(first);
+                    truth.taken.fetch_add(1, SeqCst);
+                }
+            }
+            Flush if taken.is_empty() => {}
             Flush => {
                 // It takes its time.
                 thread::yield_now();
@@ -99,6 +114,11 @@ fn explore_all() {
     shuttle::check_dfs(world([&[Take, Flush], &[]], 1), None);
     shuttle::check_dfs(world([&[Take, Take, Flush, Flush], &[]], 1), None);
     shuttle::check_random(world([&[Take, Flush], &[Take, Flush, Look, Look]], 1), 3_000);
+    shuttle::check_random(world([&[TakeAtTail, Flush], &[Take, Flush]], 1), 1_000);
+    shuttle::check_random(
+        world([&[Take, Flush, TakeAtTail, Flush], &[TakeAtTail, Flush, Look]], 1),
+        3_000,
+    );
 }
 
 #[test]
@@ -123,38 +143,71 @@ fn many_interleavings_of_two_shards_and_a_reader_keep_the_order() {
         world([&[Take, Take, Flush, Flush], &[Take, Flush, Look, Look]], 2),
         200_000,
     );
+    shuttle::check_dfs(wait_and_wake, None);
 }
 
 /// Two shards have a cut each, and the second one waits for the first.
 fn wait_and_wake() {
-    shuttle::check_dfs(
-        || {
+    let line: Arc<Line<Explored>> = Arc::new(Line::new(Position(0), 2));
+    let cutters = [0, 1].map(|shard| {
+        let mut cutter = Cutter::new(line.clone(), shard, Generation(1));
+        cutter.note(0, Offset(0)..Offset(1));
+        cutter.cut(Offset(0)).expect("something was staged");
+        cutter
+    });
+    let [mut first, mut second] = cutters;
+    let other = thread::spawn(move || {
+        first.handle_durable(Offset(1));
+        let ordered = first.show(|_, _, _| {});
+        first.line().take_waiting(ordered).any(|shard| shard == 1)
+    });
+    second.handle_durable(Offset(1));
+    let mut is_shown = false;
+    second.show(|_, _, _| is_shown = true);
+    let is_woken = other.join().expect("it does not panic");
+    assert!(is_shown || is_woken, "it waits for ever");
+}
+
+/// One shard has a cut; the other one wants to be first with its own, and is told of the refusal in time or not.
+fn be_refused(looks_after: bool) {
+    shuttle::check_random(
+        move || {
             let line: Arc<Line<Explored>> = Arc::new(Line::new(Position(0), 2));
-            let cutters = [0, 1].map(|shard| {
-                let mut cutter = Cutter::new(line.clone(), shard, Generation(1));
-                cutter.note(0, Offset(0)..Offset(1));
-                cutter.cut(Offset(0)).expect("something was staged");
-                cutter
-            });
-            let [mut first, mut second] = cutters;
+            let [mut first, mut second] = [0, 1].map(|shard| Cutter::new(line.clone(), shard, Generation(1)));
             let other = thread::spawn(move || {
-                first.handle_durable(Offset(1));
-                let ordered = first.show(|_, _| {});
-                first.line().take_waiting(ordered).any(|shard| shard == 1)
+                let cut = second.cut_with(Offset(0), (1, Offset(0)..Offset(1)), Some(Position(0)));
+                if cut.is_some() {
+                    second.handle_durable(Offset(1));
+                }
+                if cut.is_none() && !looks_after {
+                    return false;
+                }
+                let ordered = second.show(|_, _, _| {});
+                second.line().take_waiting(ordered).any(|shard| shard == 0)
             });
-            second.handle_durable(Offset(1));
+            first.note(0, Offset(0)..Offset(1));
+            first.cut(Offset(0)).expect("something was staged");
+            first.handle_durable(Offset(1));
             let mut is_shown = false;
-            second.show(|_, _| is_shown = true);
+            first.show(|_, _, _| is_shown = true);
             let is_woken = other.join().expect("it does not panic");
             assert!(is_shown || is_woken, "it waits for ever");
         },
-        None,
+        2_000,
     );
 }
 
 #[test]
+fn who_is_refused_leaves_nobody_waiting() {
+    be_refused(true);
+    let found = std::panic::catch_unwind(|| be_refused(false));
+    assert!(found.is_err(), "it has to look");
+}
+
+#[test]
 fn a_shard_that_waits_is_woken_or_sees_that_it_need_not_wait() {
-    wait_and_wake();
-    let found = std::panic::catch_unwind(|| with(Bug::NoSecondLook, wait_and_wake));
+    let explore = || shuttle::check_random(wait_and_wake, 10_000);
+    explore();
+    let found = std::panic::catch_unwind(|| with(Bug::NoSecondLook, explore));
     assert!(found.is_err());
 }

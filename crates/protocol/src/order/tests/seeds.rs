@@ -1,6 +1,7 @@
 //! Several shards by seed: appends, cuts, flushes and power cuts. The oracle is a list of all that was shown.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
 use std::sync::Arc;
 
 use planted::{Bug, with};
@@ -64,6 +65,10 @@ struct World {
     vector: [usize; PARTITIONS],
     /// Of each record its partition, and what was shown when it was appended.
     began: Vec<(usize, u64)>,
+    /// The records that were to have one position or none.
+    conditions: BTreeMap<u64, u64>,
+    /// As many more were refused.
+    refused: usize,
 }
 
 impl Shard {
@@ -102,6 +107,8 @@ impl World {
             shown: Vec::new(),
             vector: [0; PARTITIONS],
             began: Vec::new(),
+            conditions: BTreeMap::new(),
+            refused: 0,
         };
         world.open(Open {
             generation: Generation(1),
@@ -145,6 +152,35 @@ impl World {
         cutter.note(index_of(partition), offset..offset.advance(1));
     }
 
+    /// Appends a record that is to be behind all that a reader has seen, or not at all.
+    fn append_at_tail(&mut self) -> Result<(), String> {
+        let partition = self.random.below(PARTITIONS);
+        let index = partition % self.shards.len();
+        let tail = match self.random.below(4) {
+            // Somebody guesses.
+            0 => (self.shown.len() + self.random.below(3)) as u64,
+            _ => self.shown.len() as u64,
+        };
+        let number = self.began.len() as u64;
+        let Shard {
+            logs, cutter, strand, ..
+        } = &mut self.shards[index];
+        let (log, _) = logs.get_mut(&partition).expect("it is here");
+        let offset = Offset(log.len() as i64);
+        let entry = Offset(strand.0.len() as i64);
+        let batch = (index_of(partition), offset..offset.advance(1));
+        let Some(cut) = cutter.cut_with(entry, batch, Some(Position(tail))) else {
+            self.refused += 1;
+            return self.show_at(index);
+        };
+        log.push(number);
+        strand.0.push(Entry::Cut(cut));
+        self.began.push((partition, self.shown.len() as u64));
+        self.given.insert(tail, number);
+        self.conditions.insert(number, tail);
+        Ok(())
+    }
+
     /// Seals a frame, with the cut of what has no position yet.
     fn seal(&mut self, index: usize) {
         let shard = &mut self.shards[index];
@@ -186,14 +222,24 @@ impl World {
     /// A shard looks how far it may show its partitions, and tells those that waited for it.
     fn show_at(&mut self, index: usize) -> Result<(), String> {
         let mut told = Vec::new();
-        let tell = |partition, end: Offset| told.push((partition, end));
+        let tell = |partition, offsets: &Range<Offset>, position| {
+            told.push((partition, offsets.clone(), position));
+        };
         let ordered = self.shards[index].cutter.show(tell);
         if self.mistake != Some(Mistake::LetterLost) {
             self.letters.extend(self.line.take_waiting(ordered));
         }
         self.show(ordered)?;
-        for (partition, end) in told {
-            let (partition, end) = (partition as usize, end.0 as usize);
+        for (partition, offsets, first) in told {
+            let (partition, end) = (partition as usize, offsets.end.0 as usize);
+            let (log, _) = &self.shards[index].logs[&partition];
+            for (position, offset) in (first.0..).zip(offsets.start.0..offsets.end.0) {
+                if self.shown.get(position as usize) != log.get(offset as usize) {
+                    return Err(format!(
+                        "offset {offset} is told another position than {position}"
+                    ));
+                }
+            }
             if end > self.vector[partition] {
                 return Err(format!(
                     "partition {partition} is shown below {end}, before its turn"
@@ -234,9 +280,21 @@ impl World {
                 ));
             }
             self.vector[partition] += 1;
+            self.check_condition(record)?;
             self.shown.push(record);
         }
         Ok(())
+    }
+
+    /// What is shown next has the position that it was to have.
+    fn check_condition(&self, record: u64) -> Result<(), String> {
+        let position = self.shown.len() as u64;
+        match self.conditions.get(&record) {
+            Some(tail) if *tail != position => {
+                Err(format!("a record that was to be at {tail} is at {position}"))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The power fails: what was not flushed is gone. The order goes on in a new generation.
@@ -293,6 +351,7 @@ impl World {
         let open = recovered.open();
         for record in found {
             self.vector[self.began[usize::try_from(record).expect("few")].0] += 1;
+            self.check_condition(record)?;
             self.shown.push(record);
         }
         self.open(open);
@@ -302,7 +361,8 @@ impl World {
     fn step(&mut self) -> Result<(), String> {
         let shard = self.random.below(self.shards.len());
         match self.random.below(100) {
-            0..45 => self.append(),
+            0..38 => self.append(),
+            38..45 => self.append_at_tail()?,
             45..65 => self.seal(shard),
             65..90 => self.flush(shard)?,
             90..98 => self.deliver()?,
@@ -312,7 +372,8 @@ impl World {
     }
 }
 
-fn run(seed: u64, mistake: Option<Mistake>) -> Result<usize, String> {
+/// Returns the records that are shown in the end, how many of these were to have their position or none, and how many were refused.
+fn run(seed: u64, mistake: Option<Mistake>) -> Result<[usize; 3], String> {
     let mut world = World::new(seed, mistake);
     for _ in 0..STEPS {
         world.step()?;
@@ -341,18 +402,28 @@ fn run(seed: u64, mistake: Option<Mistake>) -> Result<usize, String> {
         .map(|(log, _)| log.len())
         .sum();
     match world.shown.len() == kept {
-        true => Ok(kept),
+        true => {
+            let shown = world.shown.iter();
+            let conditional = shown.filter(|record| world.conditions.contains_key(record));
+            Ok([kept, conditional.count(), world.refused])
+        }
         false => Err(format!("{} of {kept} records are shown", world.shown.len())),
     }
 }
 
 #[test]
 fn every_reader_sees_one_sequence_whatever_is_lost() {
-    let mut shown = 0;
+    let mut all = [0; 3];
     for seed in 0..SEEDS {
-        shown += run(seed, None).unwrap_or_else(|violation| panic!("seed {seed}: {violation}"));
+        let found = run(seed, None).unwrap_or_else(|violation| panic!("seed {seed}: {violation}"));
+        all.iter_mut().zip(found).for_each(|(all, found)| *all += found);
     }
-    assert!(shown as u64 > 50 * SEEDS, "{shown} records were shown");
+    let [shown, conditional, refused] = all.map(|count| count as u64);
+    assert!(shown > 50 * SEEDS, "{shown} records were shown");
+    assert!(
+        conditional > SEEDS && refused > SEEDS,
+        "{conditional} and {refused}"
+    );
 }
 
 #[test]
@@ -367,6 +438,8 @@ fn mistakes_are_found() {
         Bug::FloorOverwritten,
         Bug::FloorRaisedEarly,
         Bug::ShownAtOwnFlush,
+        Bug::TailNotOrdered,
+        Bug::StagedOvertaken,
     ] {
         assert!(with(bug, || is_found(None)), "{bug:?}");
     }

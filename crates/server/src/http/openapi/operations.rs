@@ -271,8 +271,45 @@ fn key() -> Value {
     )
 }
 
+fn key_and(conditions: &[Value]) -> Vec<Value> {
+    [&[key()][..], conditions].concat()
+}
+
+fn if_tail() -> [Value; 2] {
+    let what = "In a topic with one order: append only if the first record gets this position, and all below was ordered before. \
+        The records are of one partition then.";
+    let mut header = query(
+        "If-Match",
+        "The same as `if_tail`, in quotes.",
+        json!({ "type": "string" }),
+        Value::Null,
+    );
+    header["in"] = "header".into();
+    [
+        query(
+            "if_tail",
+            what,
+            json!({ "type": "integer", "minimum": 0 }),
+            Value::Null,
+        ),
+        header,
+    ]
+}
+
+fn if_offset() -> Value {
+    query(
+        "if_offset",
+        "Append only if the first record gets this offset.",
+        json!({ "type": "integer", "minimum": 0 }),
+        Value::Null,
+    )
+}
+
 fn of_append() -> Vec<Kind> {
     let own = [
+        Kind::MalformedHeader,
+        Kind::ConditionFailed,
+        Kind::NoOrder,
         Kind::InternalTopic,
         Kind::InvalidRecord,
         Kind::OutcomeUnknown,
@@ -287,7 +324,7 @@ pub(in super::super) fn append_to_topic() -> Value {
         "summary": "Append records, each to the partition that its key chooses as Kafka's clients do (murmur2)",
         "description": "Records without a key go to one partition, any. What goes to one partition is appended as a \
             whole; if a partition refuses, the problem's `appended` says what the others have.",
-        "parameters": [key()],
+        "parameters": key_and(&if_tail()),
         "requestBody": records_body(),
         "responses": answers("200", "The records are durable.", "AppendedToTopic", &of_append()),
     })
@@ -297,7 +334,7 @@ pub(in super::super) fn append_to_partition() -> Value {
     json!({
         "operationId": "appendToPartition",
         "summary": "Append records to a partition: all of them or none",
-        "parameters": [key()],
+        "parameters": key_and(&[&if_tail()[..], &[if_offset()]].concat()),
         "requestBody": records_body(),
         "responses": answers("200", "The records are durable, one behind the other from `first_offset` on.", "Appended",
             &of_append()),

@@ -96,6 +96,7 @@ fn records() -> Vec<(&'static str, Value)> {
         ("partition", whole()),
         ("first_offset", whole()),
         ("count", whole()),
+        ("first_position", whole()),
     ];
     let page = [
         ("records", list(reference("Record"))),
@@ -108,7 +109,7 @@ fn records() -> Vec<(&'static str, Value)> {
         ("NewHeader", closed(&key_and_value(), &of_header)),
         ("Record", object(&record, &optional)),
         ("NewRecord", new),
-        ("Appended", object(&appended, &[])),
+        ("Appended", object(&appended, &["first_position"])),
         (
             "AppendedToTopic",
             object(&[("appended", list(reference("Appended")))], &[]),

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use platform::disk::SimulatedDisk;
 use protocol::metadata::{NewTopic, Plans, fresh_topic_id};
 use record::{BatchBuilder, Compression, PartitionId};
+use shard::Conditions;
 
 use crate::caller::{Caller, Listener};
 use crate::http::cores::Cores;
@@ -53,9 +54,9 @@ fn a_client_waits_for_a_batch_of_each_other_client_and_not_for_all_of_one() {
     let [greedy, modest] = [1, 2].map(|last| Caller::at(([127, 0, 0, last], 7).into(), Listener::Http));
     let batch = heavy_batch();
     let of_greedy: Vec<_> = (0..BATCHES_OF_ONE)
-        .map(|_| cores.append(&greedy, partition, batch.clone()))
+        .map(|_| cores.append(&greedy, partition, batch.clone(), Conditions::default()))
         .collect();
-    let of_modest = cores.append(&modest, partition, batch);
+    let of_modest = cores.append(&modest, partition, batch, Conditions::default());
     drop(hold);
     let appended = wait(of_modest).expect("the core runs").expect("a sound batch");
     let batches_before = appended.first_offset.0 / RECORDS;

@@ -13,6 +13,8 @@ const STEPS: usize = 120;
 struct Asked {
     shard: usize,
     partition: i32,
+    /// The position that it is to have, or nothing is appended.
+    tail: Option<Position>,
     answer: AppendAnswer,
 }
 
@@ -26,6 +28,8 @@ struct World {
     acknowledged: Vec<i64>,
     /// The partitions of positions that were shown, before the last start.
     known: Vec<i32>,
+    /// As many appends were to have one position or none, and were acknowledged and refused.
+    conditional: [usize; 2],
 }
 
 /// The order as the shards have it now.
@@ -69,6 +73,7 @@ impl World {
             asked: Vec::new(),
             acknowledged: vec![0; 2 * PARTITIONS_EACH as usize],
             known: Vec::new(),
+            conditional: [0; 2],
         }
     }
 
@@ -79,11 +84,23 @@ impl World {
     fn append(&mut self) {
         let (shard, partition) = (self.below(2), self.below(PARTITIONS_EACH as usize) as i32);
         let bytes = 10 + self.below(2_000);
-        let acks = Acks::Quorum;
-        let answer = append_as(&self.pair.shards[shard], of_shard(shard, partition), bytes, acks);
+        let ordered = self.pair.line.ordered().0;
+        let tail = match self.below(8) {
+            0 | 1 => Some(Position(ordered)),
+            2 => Some(Position(ordered + self.below(3) as u64)),
+            _ => None,
+        };
+        let is_alone = self.random.chance(1, 3);
+        let batch = match is_alone {
+            true => alone(bytes),
+            false => batch(Compression::None, 0, bytes).into(),
+        };
+        let (request, answer) = AppendRequest::new(of_shard(shard, partition), batch, Acks::Quorum);
+        self.pair.shards[shard].append(request.only_if(Conditions { tail, offset: None }));
         self.asked.push(Asked {
             shard,
             partition,
+            tail,
             answer,
         });
     }
@@ -130,16 +147,32 @@ impl World {
                 );
             }
         }
+        let mut sequence = self.known[..told.first.0 as usize].to_vec();
+        sequence.extend(&told.partitions);
         let mut open = Vec::new();
         for mut asked in std::mem::take(&mut self.asked) {
             match asked.answer.try_recv() {
                 Err(_) => open.push(asked),
+                Ok(Err(AppendRefusal::TailMoved { wanted, .. })) if asked.tail == Some(wanted) => {
+                    self.conditional[1] += 1;
+                }
                 Ok(outcome) => {
-                    let end = outcome.expect("nothing refuses it").first_offset.0 + 1;
+                    let outcome = outcome.expect("nothing else refuses it");
+                    let end = outcome.first_offset.0 + 1;
                     let shown = self.pair.tail(asked.shard, asked.partition).await;
                     assert!(end <= shown, "what is acknowledged is shown");
-                    let index = of_shard(asked.shard, asked.partition).index as usize;
-                    self.acknowledged[index] = self.acknowledged[index].max(end);
+                    let index = of_shard(asked.shard, asked.partition).index;
+                    let position = outcome.position.expect("it waited for its position");
+                    let (before, rest) = sequence.split_at(position.0 as usize);
+                    assert_eq!(rest[0], index, "it is told its own position");
+                    let before = before.iter().filter(|partition| **partition == index);
+                    assert_eq!(before.count() as i64, outcome.first_offset.0);
+                    if let Some(tail) = asked.tail {
+                        assert_eq!(position, tail, "it is there or nowhere");
+                        self.conditional[0] += 1;
+                    }
+                    let acknowledged = &mut self.acknowledged[index as usize];
+                    *acknowledged = end.max(*acknowledged);
                 }
             }
         }
@@ -176,7 +209,8 @@ impl World {
     }
 }
 
-async fn run(seed: u64) {
+/// Returns how many appends were to have one position or none, and were acknowledged and refused.
+async fn run(seed: u64) -> [usize; 2] {
     let mut world = World::new(seed).await;
     for _ in 0..STEPS {
         match world.below(100) {
@@ -206,18 +240,29 @@ async fn run(seed: u64) {
             assert_eq!(Offset(shown), recovered.vector[index]);
         }
     }
+    world.conditional
 }
 
 fn run_all() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.expect("the system has threads");
+    let mut conditional = [0; 2];
     for seed in 0..SEEDS {
         let ran = std::panic::AssertUnwindSafe(|| LocalSet::new().block_on(&runtime, run(seed)));
-        if let Err(panic) = std::panic::catch_unwind(ran) {
-            eprintln!("seed {seed} fails");
-            std::panic::resume_unwind(panic);
+        match std::panic::catch_unwind(ran) {
+            Ok(counts) => conditional
+                .iter_mut()
+                .zip(counts)
+                .for_each(|(all, count)| *all += count),
+            Err(panic) => {
+                eprintln!("seed {seed} fails");
+                std::panic::resume_unwind(panic);
+            }
         }
     }
+    // Most come while others are under way.
+    let [acknowledged, refused] = conditional;
+    assert!(acknowledged > 40 && refused > 400, "{acknowledged} and {refused}");
 }
 
 #[test]
@@ -234,6 +279,7 @@ fn each_mistake_is_found() {
         Bug::FloorOverwritten,
         Bug::VoidCutsCount,
         Bug::GapJumped,
+        Bug::TailNotOrdered,
     ] {
         let found = std::panic::catch_unwind(|| with(bug, run_all));
         assert!(found.is_err(), "{bug:?}");

@@ -281,7 +281,7 @@ impl Rig {
 }
 
 /// The batch as the server hands it over: every other large one alone in the memory that it was received in.
-fn batch_bytes(bytes: &[u8], first: Offset) -> BatchBytes {
+pub(crate) fn batch_bytes(bytes: &[u8], first: Offset) -> BatchBytes {
     if bytes.len() < 1_000 || first.0 % 2 == 0 {
         return Bytes::copy_from_slice(bytes).into();
     }

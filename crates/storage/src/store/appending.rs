@@ -1,0 +1,173 @@
+//! Batches that a leader has numbered become entries of the journal.
+
+use bytes::Bytes;
+use indexmap::IndexMap;
+use record::{Epoch, Offset, PartitionId, batch};
+
+use super::Store;
+use crate::batch_bytes::BatchBytes;
+use crate::journal::frame::{ENTRY_HEADER_BYTES, EntryHeader, EntryKind, NONE};
+use crate::journal::{Reserve, StageError, Staged};
+use crate::partition::{PartitionLog, TailBatch};
+
+/// The append of a batch that the caller has validated and numbered.
+#[derive(Debug, Clone, Copy)]
+pub struct Append {
+    /// The leader's epoch, written into the batch.
+    pub epoch: Epoch,
+    /// The first offset, written into the batch.
+    pub first: Offset,
+    /// The offset after the last record.
+    pub next: Offset,
+    /// The greatest timestamp of its records; put right in the batch if its header says otherwise.
+    pub max_timestamp_ms: i64,
+    /// Set to give the batch this append time instead of its creation time (`message.timestamp.type`).
+    pub append_time_ms: Option<i64>,
+    /// The part of the journal's reserve that it may use.
+    pub reserve: Reserve,
+}
+
+impl Append {
+    /// Writes into the batch what the broker sets.
+    fn write_into(&self, bytes: &mut [u8]) {
+        batch::set_base_offset(bytes, self.first);
+        batch::set_leader_epoch(bytes, self.epoch);
+        match self.append_time_ms {
+            Some(now_ms) => batch::set_log_append_time(bytes, now_ms),
+            None => batch::set_max_timestamp(bytes, self.max_timestamp_ms),
+        }
+    }
+}
+
+impl Store {
+    /// Stages one whole record batch. It is durable when a later `flushed` names the partition with an offset of at least
+    /// `append.next`. A batch in memory of its own stays where it is and becomes a frame; of any other the bytes are copied.
+    ///
+    /// # Errors
+    /// When the journal cannot take it; then nothing has changed.
+    ///
+    /// # Panics
+    /// If the partition was not opened or `append.first` does not continue it: the caller's mistake.
+    pub fn append(
+        &mut self,
+        id: PartitionId,
+        append: &Append,
+        batch: &mut BatchBytes,
+    ) -> Result<(), StageError> {
+        let (log, journal) = (log_of(&mut self.partitions, id), &mut self.journal);
+        let header = entry_of(log, id, append, batch.len());
+        let staged = match batch {
+            BatchBytes::Shared(bytes) => {
+                let staged = journal.stage(&header, bytes, append.reserve)?;
+                append.write_into(journal.staged_mut(staged, bytes.len()));
+                staged
+            }
+            BatchBytes::Alone(memory) => {
+                let batch_bytes = memory.batch().len();
+                journal.make_room_for_frame(batch_bytes, append.reserve)?;
+                append.write_into(memory.batch_mut());
+                journal.stage_frame(&header, batch.take_memory(), None).0
+            }
+        };
+        let is_first = log.push_staged(tail_batch(&header, append, staged), journal.resident_from());
+        self.layout.note_staged(id, header.payload_bytes, is_first);
+        Ok(())
+    }
+
+    /// Sees to it that two batches of these lengths can be staged, one directly behind the other.
+    ///
+    /// # Errors
+    /// When the journal cannot take them now, or ever; then nothing has changed.
+    pub fn make_room_for_two(&mut self, lengths: [usize; 2], reserve: Reserve) -> Result<(), StageError> {
+        let dead = self.dead().map(str::to_owned);
+        if let Some(reason) = dead {
+            return Err(StageError::Dead(reason));
+        }
+        if self.journal.has_room(lengths, reserve) {
+            return Ok(());
+        }
+        let [first, second] = lengths;
+        self.journal
+            .make_room_for_frame(first + ENTRY_HEADER_BYTES + second, reserve)?;
+        match self.journal.has_room(lengths, reserve) {
+            true => Ok(()),
+            false => Err(StageError::Full),
+        }
+    }
+
+    /// Stages a batch, and a small one of another partition behind it: in one frame, if the first is in memory of its own that has room for both. The caller
+    /// has called `make_room_for_two`, and staged nothing since.
+    ///
+    /// # Panics
+    /// If there is no room, or as in [`Store::append`].
+    pub fn append_two(
+        &mut self,
+        (id, append, batch): (PartitionId, &Append, &mut BatchBytes),
+        (behind, append_behind, bytes): (PartitionId, &Append, Bytes),
+    ) {
+        let entry_bytes = ENTRY_HEADER_BYTES + bytes.len();
+        let has_room = |batch: &BatchBytes| match batch {
+            BatchBytes::Alone(memory) => memory.has_room_behind(entry_bytes),
+            BatchBytes::Shared(_) => false,
+        };
+        if !has_room(batch) {
+            let first = self.append(id, append, batch);
+            let second = self.append(behind, append_behind, &mut BatchBytes::Shared(bytes));
+            return first.and(second).expect("there was room for both");
+        }
+        let header = entry_of(log_of(&mut self.partitions, id), id, append, batch.len());
+        let log_behind = log_of(&mut self.partitions, behind);
+        let header_behind = entry_of(log_behind, behind, append_behind, bytes.len());
+        let mut memory = batch.take_memory();
+        self.journal
+            .make_room_for_frame(memory.batch().len() + entry_bytes, append.reserve)
+            .expect("there was room for both");
+        append.write_into(memory.batch_mut());
+        let mut bytes = Vec::from(bytes);
+        append_behind.write_into(&mut bytes);
+        let (staged, staged_behind) =
+            self.journal
+                .stage_frame(&header, memory, Some((&header_behind, &bytes)));
+        let staged_behind = staged_behind.expect("there was one behind it");
+        let resident_from = self.journal.resident_from();
+        for (header, append, staged) in [
+            (&header, append, staged),
+            (&header_behind, append_behind, staged_behind),
+        ] {
+            let log = log_of(&mut self.partitions, header.partition);
+            let is_first = log.push_staged(tail_batch(header, append, staged), resident_from);
+            self.layout
+                .note_staged(header.partition, header.payload_bytes, is_first);
+        }
+    }
+}
+
+fn log_of(partitions: &mut IndexMap<PartitionId, Box<PartitionLog>>, id: PartitionId) -> &mut PartitionLog {
+    let log = partitions.get_mut(&id);
+    log.expect("a partition is opened before it is appended to")
+}
+
+fn entry_of(log: &PartitionLog, id: PartitionId, append: &Append, batch_bytes: usize) -> EntryHeader {
+    log.assert_open();
+    assert!(append.first.0 == log.next, "the leader numbers without gaps");
+    EntryHeader {
+        kind: EntryKind::Batch,
+        partition: id,
+        epoch: append.epoch,
+        first: append.first,
+        next: append.next,
+        payload_bytes: u32::try_from(batch_bytes).expect("a request is below 4 GiB"),
+        aborts: NONE,
+    }
+}
+
+fn tail_batch(header: &EntryHeader, append: &Append, staged: Staged) -> TailBatch {
+    TailBatch {
+        first: header.first.0,
+        next: header.next.0,
+        max_timestamp_ms: append.append_time_ms.unwrap_or(append.max_timestamp_ms),
+        frame: staged.frame,
+        start: staged.start,
+        length: header.payload_bytes,
+    }
+}
