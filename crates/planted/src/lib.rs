@@ -258,6 +258,8 @@ bugs! {
     TailNotOrdered,
     /// The tail is a condition that holds while records wait for their positions.
     StagedOvertaken,
+    /// A producer has the same sequences on a topic's twin as on its partition.
+    TwinSharesSequences,
     /// A page says that one offset more has a position.
     VectorOffByOne,
 

@@ -35,6 +35,28 @@ pub const RECENT_BATCHES_MAX: usize = 5;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct ProducerId(pub i64);
 
+/// Is in the ids of producers on twins, and in no id that is handed out.
+const ON_TWIN: i64 = 1 << 62;
+
+impl ProducerId {
+    /// The same producer as it appends to the twin of a topic: its sequences there are not those that it has on the partition that the records go to.
+    #[must_use]
+    pub fn on_twin(self) -> ProducerId {
+        ProducerId(self.0 | ON_TWIN)
+    }
+
+    /// Says whether it is one of a twin.
+    #[must_use]
+    pub fn is_on_twin(self) -> bool {
+        self.0 & ON_TWIN != 0
+    }
+
+    /// The id that was handed out.
+    pub(super) fn handed_out(self) -> ProducerId {
+        ProducerId(self.0 & !ON_TWIN)
+    }
+}
+
 /// The mark of an idempotent producer in the header of each batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stamp {

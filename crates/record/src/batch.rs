@@ -39,7 +39,7 @@ pub use header::{
     Attributes, BATCH_OVERHEAD_BYTES, BatchHeader, Compression, LOG_OVERHEAD_BYTES, TimestampType, checksum,
     checksum_holds,
 };
-pub use patch::{set_base_offset, set_leader_epoch, set_log_append_time, set_max_timestamp};
+pub use patch::{set_base_offset, set_leader_epoch, set_log_append_time, set_max_timestamp, set_producer_id};
 pub use recompress::{RecompressError, recompress};
 pub use records::{Record, Records, find_timestamp, records};
 pub use retain::{

@@ -15,7 +15,7 @@ pub use batch::{
     RECORD_OVERHEAD_BYTES_MAX, RecompressError, Record, RecordFault, RecordSteps, Records, Retained,
     STORED_HEADERS_MAX, Step, TimestampType, batches, checksum, checksum_holds, emptied, examine,
     find_timestamp, placeholder, recompress, records, retain, set_base_offset, set_leader_epoch,
-    set_log_append_time, set_max_timestamp, validate, visit_digests, visit_keys,
+    set_log_append_time, set_max_timestamp, set_producer_id, validate, visit_digests, visit_keys,
 };
 pub use identity::{ClusterId, DirectoryId, Epoch, Offset, PartitionId, Position, TopicId};
 pub use partitioner::partition_of;

@@ -346,6 +346,7 @@ impl State {
                 next: numbered.next_offset,
                 max_timestamp_ms: built.now_ms,
                 append_time_ms: by_append.then_some(built.now_ms),
+                producer_id: None,
                 reserve,
             },
             &mut BatchBytes::from(built.bytes.clone()),

@@ -20,8 +20,8 @@ use kafka_wire::produce::{
 use kafka_wire::{ErrorCode, Text};
 use protocol::leader::NodeId;
 use protocol::metadata::Metadata;
-use record::{PartitionId, TopicId};
-use shard::{AppendRefusal, AppendRequest};
+use record::{PartitionId, Position, TopicId};
+use shard::{AppendOutcome, AppendRefusal, AppendRequest};
 use storage::SharedMemory;
 use tokio::time::{Instant, timeout_at};
 
@@ -32,6 +32,7 @@ use crate::connection::Connection;
 use crate::core::{Core, NodeFacts};
 use crate::error_codes::append_code;
 use crate::leader_hints::LeaderHints;
+use crate::order::{TWIN_PARTITION, Unfound};
 
 /// The least time for which `acks=all` waits, however little a client gives: its time is meant for followers, and where there
 /// are none Kafka has the answer at the first look. Here a flush lies between.
@@ -153,21 +154,33 @@ async fn answer(
         error_message: message.map(Text::from),
         current_leader: LeaderIdAndEpoch::default(),
     };
-    let outcome = match pending {
+    let (answer, twin) = match pending {
         Pending::Refused((code, why)) => return refused(code, why.map(str::to_owned)),
-        Pending::Answer(answer) => match timeout_at(deadline, answer).await {
-            Ok(answered) => answered.unwrap_or(Err(AppendRefusal::Stopping)),
-            Err(_) => return refused(ErrorCode::RequestTimedOut, None),
-        },
+        Pending::Answer(answer) => (answer, None),
+        Pending::OfTwin(topic, answer) => (answer, Some(topic)),
     };
-    match outcome {
-        Ok(appended) => PartitionProduceResponse {
+    let outcome = match timeout_at(deadline, answer).await {
+        Ok(answered) => answered.unwrap_or(Err(AppendRefusal::Stopping)),
+        Err(_) => return refused(ErrorCode::RequestTimedOut, None),
+    };
+    match (outcome, twin) {
+        (Ok(appended), Some(topic)) => match position_of(core, topic, &appended).await {
+            Ok(position) => PartitionProduceResponse {
+                base_offset: position.0 as i64,
+                log_append_time_ms: appended.append_time_ms.unwrap_or(-1),
+                log_start_offset: 0,
+                ..refused(ErrorCode::None, None)
+            },
+            // It is there: sent again, it is asked for once more.
+            Err(unfound) => refused(ErrorCode::RequestTimedOut, Some(unfound.to_string())),
+        },
+        (Ok(appended), None) => PartitionProduceResponse {
             base_offset: appended.first_offset.0,
             log_append_time_ms: appended.append_time_ms.unwrap_or(-1),
             log_start_offset: appended.log_start.0,
             ..refused(ErrorCode::None, None)
         },
-        Err(refusal) => {
+        (Err(refusal), _) => {
             let topic = name_of(core, topic);
             tracing::debug!(core = core.index, %topic, index, %refusal, "an append was refused");
             let to_blame = match &refusal {
@@ -180,6 +193,23 @@ async fn answer(
             }
         }
     }
+}
+
+/// The position of a batch that was sent to the twin of a topic. One that was there before is looked for.
+async fn position_of(core: &Core, topic: TopicId, appended: &AppendOutcome) -> Result<Position, Unfound> {
+    if let Some(position) = appended.position {
+        return Ok(position);
+    }
+    let place = (TWIN_PARTITION, appended.first_offset);
+    let asked = core
+        .facts
+        .mailboxes
+        .carry_out(core.facts.home_of(topic), move |core| async move {
+            let gone = || Unfound::Fault("the order is not open".into());
+            let home = core.home(topic).ok_or_else(gone)?;
+            home.position_of(&core, place).await
+        });
+    asked.await?
 }
 
 /// The name of a topic that a request may have given by its id only.

@@ -12,6 +12,7 @@ mod cursor;
 mod home;
 #[cfg(test)]
 mod tests;
+mod trim;
 mod twin;
 
 use std::cell::RefCell;
@@ -35,7 +36,8 @@ use crate::mailbox::Stopping;
 
 pub(crate) use cursor::{Cursor, extents, share_of};
 pub(crate) use home::{Home, Unfound};
-pub(crate) use twin::{EPOCH, check_epoch, twin_name, twin_named, twin_with_id};
+pub(crate) use trim::Untrimmed;
+pub(crate) use twin::{EPOCH, TWIN_PARTITION, check_epoch, twin_name, twin_named, twin_with_id};
 
 /// The pause before an order is tried again whose opening the journal had no room for.
 const RETRY_AFTER: Duration = Duration::from_secs(1);

@@ -14,7 +14,7 @@ use planted::{Bug, planted};
 use platform::turns;
 use protocol::leader::{Append, AppendError, Appended, Checked, Numbered};
 use protocol::metadata::topic_config::TimestampType;
-use protocol::{Durability, Stamp};
+use protocol::{Durability, SequenceError, Stamp};
 use record::{BatchHeader, Examined, PartitionId};
 use storage::{BatchBytes, Reserve, StageError};
 
@@ -199,7 +199,8 @@ impl Shard {
         }
         let from = attempt.request.from;
         let admission = self.producer_room.admission(self.clock.monotonic(), from);
-        let (id, append) = (attempt.request.partition, append_of(&attempt.approved.examined));
+        let append = append_of(&attempt.approved.examined, attempt.request.is_of_twin)?;
+        let id = attempt.request.partition;
         let checked = partition.role.check_append(&append, &admission);
         if matches!(checked, Err(AppendError::Sequence(_))) && !self.holds_lease(id, &partition.role) {
             // A later leader may have what is missing here.
@@ -248,6 +249,11 @@ impl Shard {
             next: numbered.next_offset,
             max_timestamp_ms: examined.max_timestamp_found_ms,
             append_time_ms,
+            producer_id: attempt
+                .request
+                .is_of_twin
+                .then(|| on_twin(&examined.header))
+                .flatten(),
             reserve: attempt.request.reserve,
         };
         let is_cut = match self.stage_batch(strand, (id, &place), &mut attempt.request) {
@@ -525,14 +531,32 @@ fn note_of_topic(counters: &TopicCounters, header: &BatchHeader) {
 }
 
 /// The facts about a batch that its leader needs.
-fn append_of(examined: &Examined) -> Append {
+///
+/// # Errors
+/// Its producer is one that is never handed out.
+fn append_of(examined: &Examined, is_of_twin: bool) -> Result<Append, AppendRefusal> {
     let header = &examined.header;
-    Append {
+    let mut producer = Stamp::of(header);
+    if let Some(stamp) = &mut producer {
+        if stamp.id.is_on_twin() {
+            let unknown = SequenceError::NotHandedOut { id: stamp.id.0 };
+            return Err(AppendRefusal::Leader(unknown.into()));
+        }
+        if is_of_twin && !planted(Bug::TwinSharesSequences) {
+            stamp.id = stamp.id.on_twin();
+        }
+    }
+    Ok(Append {
         record_count: header.record_count,
         max_timestamp_ms: examined.max_timestamp_found_ms,
-        producer: Stamp::of(header),
+        producer,
         transactional: header.attributes.is_transactional(),
-    }
+    })
+}
+
+/// The id on the twin of a batch's producer, if it has one.
+fn on_twin(header: &BatchHeader) -> Option<i64> {
+    Stamp::of(header).map(|stamp| stamp.id.on_twin().0)
 }
 
 /// Takes the first append that is still wanted, and counts it to the turn.

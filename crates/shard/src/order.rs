@@ -190,6 +190,7 @@ impl Shard {
             next: numbered.next_offset,
             max_timestamp_ms: now_ms,
             append_time_ms: None,
+            producer_id: None,
             reserve: Reserve::UseHalf,
         };
         Ok(OwnBatch {

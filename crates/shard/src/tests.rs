@@ -620,6 +620,7 @@ fn an_epoch_that_the_log_has_passed_is_refused_in_a_sentence() {
         next: Offset(1),
         max_timestamp_ms: 0,
         append_time_ms: None,
+        producer_id: None,
         reserve: Reserve::Keep,
     };
     let mut store = shard.store.borrow_mut();

@@ -64,6 +64,7 @@ fn append(store: &mut Store, number: i64, batch: &Bytes) {
         next,
         max_timestamp_ms: 1_000,
         append_time_ms: None,
+        producer_id: None,
         reserve: storage::Reserve::Keep,
     };
     let mut batch = BatchBytes::from(batch.clone());

@@ -47,6 +47,7 @@ fn append(store: &mut Store, number: i64) -> Bytes {
         next: Offset(number + 1),
         max_timestamp_ms: number,
         append_time_ms: None,
+        producer_id: None,
         reserve: storage::Reserve::Keep,
     };
     let mut bytes = BatchBytes::from(Bytes::copy_from_slice(&batch));

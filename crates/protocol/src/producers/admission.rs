@@ -46,12 +46,14 @@ impl Producers {
         let Stamp {
             id, first_sequence, ..
         } = stamp;
-        if id >= admission.next_id {
+        if id.handed_out() >= admission.next_id {
             return Err(SequenceError::NotHandedOut { id: id.0 });
         }
         // It may have been silent for so long that it was forgotten, or have begun in a topic of the same name that was
         // deleted. Its sequences go on then, and Kafka's brokers accept that, too.
-        let may_have_begun = self.complete_from.is_none_or(|complete_from| id < complete_from);
+        let may_have_begun = self
+            .complete_from
+            .is_none_or(|complete_from| id.handed_out() < complete_from);
         // Else it has written nothing here: the batches before this one were refused, or are on their way. Once this one was
         // written, they could not be any more. With this error clients send it again behind them.
         if first_sequence != 0 && !may_have_begun && !planted(Bug::BegunInTheMiddle) {

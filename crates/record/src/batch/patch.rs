@@ -1,8 +1,8 @@
 //! A broker's writes into a batch that it takes: all in place, on bytes that `validate` has seen.
 
 use super::header::{
-    ATTRIBUTES_AT, Attributes, BATCH_OVERHEAD_BYTES, CRC_AT, LEADER_EPOCH_AT, MAX_TIMESTAMP_AT, checksum,
-    stored_checksum,
+    ATTRIBUTES_AT, Attributes, BATCH_OVERHEAD_BYTES, CRC_AT, LEADER_EPOCH_AT, MAX_TIMESTAMP_AT,
+    PRODUCER_ID_AT, checksum, stored_checksum,
 };
 use super::resum::resum;
 use crate::{Epoch, Offset};
@@ -55,10 +55,20 @@ pub fn set_max_timestamp(batch: &mut [u8], max_timestamp_ms: i64) {
     });
 }
 
-/// Makes a change between attributes and largest timestamp, and adds what it does to the checksum: a batch may be long.
+/// Names another producer. The checksum follows; one that did not hold still does not.
+///
+/// # Panics
+/// If `batch` is shorter than a header.
+pub fn set_producer_id(batch: &mut [u8], producer_id: i64) {
+    change_summed(batch, |batch| {
+        put(batch, PRODUCER_ID_AT, &producer_id.to_be_bytes());
+    });
+}
+
+/// Makes a change between attributes and producer id, and adds what it does to the checksum: a batch may be long.
 fn change_summed(batch: &mut [u8], change: impl FnOnce(&mut [u8])) {
     assert_whole(batch);
-    let part = ATTRIBUTES_AT..MAX_TIMESTAMP_AT + size_of::<i64>();
+    let part = ATTRIBUTES_AT..PRODUCER_ID_AT + size_of::<i64>();
     let part_before = crc_fast::crc32_iscsi(&batch[part.clone()]);
     change(batch);
     let part_after = crc_fast::crc32_iscsi(&batch[part.clone()]);

@@ -1,12 +1,12 @@
-//! DeleteRecords: gives up the beginning of partitions, durably.
+//! DeleteRecords: gives up the beginning of partitions, durably; of a twin, that of all partitions of its topic at the same cut.
 
 use std::rc::Rc;
 
 use kafka_wire::delete_records::{DeleteRecordsPartitionResult, DeleteRecordsTopicResult};
 use kafka_wire::{DeleteRecordsRequest, DeleteRecordsResponse, ErrorCode};
 use protocol::metadata::is_internal;
-use record::{Offset, PartitionId};
-use shard::{AppendRefusal, Shard, Trimmed};
+use record::{Offset, PartitionId, Position};
+use shard::AppendRefusal;
 
 use super::Envelope;
 use super::gather::gather;
@@ -15,7 +15,8 @@ use crate::append_path::FLUSH_PATIENCE_MIN;
 use crate::core::Core;
 use crate::error_codes::append_code;
 use crate::long::Long;
-use crate::owner::{ask_owners, find_partition};
+use crate::order::{Untrimmed, twin_named};
+use crate::owner::{ask_cores, find_partition};
 
 /// Stands for the tail: give up everything that is committed.
 const UP_TO_TAIL: i64 = -1;
@@ -33,18 +34,19 @@ pub(super) async fn handle(
         partitions.map(move |wanted| (&topic.name, wanted))
     });
     let questions = named.map(|(topic, wanted)| {
-        let found = core.with_metadata(|metadata| find_partition(metadata, topic, wanted.partition_index));
+        let index = wanted.partition_index;
+        let found = core.with_metadata(|metadata| match twin_named(metadata, topic) {
+            Some(topic) if index == 0 => Ok(core.facts.twin_of(topic.id)),
+            _ => find_partition(metadata, topic, index),
+        });
         found.map(|partition| (partition, wanted.offset))
     });
     let deadline = tokio::time::Instant::now() + patience(request.timeout_ms).max(FLUSH_PATIENCE_MIN);
-    let work = move |shard, partition, offset| async move {
-        match tokio::time::timeout_at(deadline, trim(&shard, partition, offset)).await {
-            Ok(trimmed) => trimmed.map_err(|refusal| append_code(&refusal)),
-            Err(_) => Err(ErrorCode::RequestTimedOut),
-        }
+    let work = move |core, partition, offset| async move {
+        let trimmed = tokio::time::timeout_at(deadline, trim(core, partition, offset)).await;
+        trimmed.unwrap_or(Err(ErrorCode::RequestTimedOut))
     };
-    let mut trimmed = ask_owners(&core, &room, questions, work).await;
-    let now = core.facts.clock.monotonic();
+    let mut trimmed = ask_cores(&core, &room, questions, work).await;
     let topics = gather(
         &core,
         &topics,
@@ -52,9 +54,6 @@ pub(super) async fn handle(
         |topic, wanted| {
             let index = wanted.partition_index;
             let trimmed = trimmed.next().expect("one question, one answer");
-            if let Ok(trimmed) = trimmed {
-                core.facts.change_log.tell_trim(now, &topic.name, index, trimmed);
-            }
             told(index, trimmed.map_err(|code| code_for(&topic.name, code)))
         },
         |topic, partitions| DeleteRecordsTopicResult {
@@ -68,12 +67,35 @@ pub(super) async fn handle(
     }
 }
 
-async fn trim(shard: &Rc<Shard>, partition: PartitionId, offset: i64) -> Result<Trimmed, AppendRefusal> {
+/// Trims where the partition is, or the home of the twin. Returns the first offset that is kept.
+async fn trim(core: Rc<Core>, partition: PartitionId, offset: i64) -> Result<Offset, ErrorCode> {
+    let refused = |refusal: AppendRefusal| append_code(&refusal);
+    if let Some(home) = core.home_of_twin(partition) {
+        let before = match offset {
+            UP_TO_TAIL => None,
+            offset => Some(Position(
+                u64::try_from(offset).map_err(|_| ErrorCode::OffsetOutOfRange)?,
+            )),
+        };
+        let trimmed = home.trim(&core, before).await;
+        return trimmed
+            .map(|Position(first)| Offset(first as i64))
+            .map_err(|untrimmed| match untrimmed {
+                Untrimmed::OutOfRange { .. } => ErrorCode::OffsetOutOfRange,
+                Untrimmed::Unfound(_) => ErrorCode::KafkaStorageError,
+                Untrimmed::Refused(refusal) => refused(refusal),
+            });
+    }
     let first_kept = match offset {
-        UP_TO_TAIL => shard.shown_tail(partition)?,
+        UP_TO_TAIL => {
+            let shard = core.shard(core.facts.shard_of(partition));
+            shard
+                .shown_tail(partition)
+                .map_err(|error| refused(error.into()))?
+        }
         offset => Offset(offset),
     };
-    shard.trim(partition, first_kept).await
+    core.trim(partition, first_kept).await.map_err(refused)
 }
 
 /// Groups would be gone with the next start, so their topic is refused as one that is the node's own; but for a partition whose
@@ -85,9 +107,9 @@ fn code_for(topic: &str, code: ErrorCode) -> ErrorCode {
     }
 }
 
-fn told(partition_index: i32, trimmed: Result<Trimmed, ErrorCode>) -> DeleteRecordsPartitionResult {
+fn told(partition_index: i32, trimmed: Result<Offset, ErrorCode>) -> DeleteRecordsPartitionResult {
     let (low_watermark, code) = match trimmed {
-        Ok(trimmed) => (trimmed.next.0, ErrorCode::None),
+        Ok(first_kept) => (first_kept.0, ErrorCode::None),
         Err(code) => (NO_LOW_WATERMARK, code),
     };
     DeleteRecordsPartitionResult {

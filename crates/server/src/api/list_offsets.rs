@@ -232,9 +232,8 @@ async fn look_at_twin(
     check_epoch(epoch).map_err(refused)?;
     match query {
         Query::Latest => Ok(Found::place(home.tail(), Some(EPOCH))),
-        Query::Earliest => Ok(Found::place(Offset::ZERO, Some(EPOCH))),
         Query::Tiered => Ok(Found::NOTHING),
-        Query::Newest | Query::Since(_) => {
+        Query::Earliest | Query::Newest | Query::Since(_) => {
             let found = positions_of(core, home, query).await?.into_iter();
             let found = match query {
                 Query::Newest => found.max_by_key(|found| (found.timestamp_ms, found.offset)),

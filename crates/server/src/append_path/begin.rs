@@ -20,7 +20,7 @@ use super::send_from_outside;
 use crate::caller::Caller;
 use crate::connection::Connection;
 use crate::core::Core;
-use crate::order::{twin_named, twin_with_id};
+use crate::order::{TWIN_PARTITION, twin_named, twin_with_id};
 
 /// From here on batches may be compressed with Zstandard (KIP-110): who speaks less may have consumers that cannot read it.
 const FIRST_WITH_ZSTD: i16 = 7;
@@ -35,7 +35,18 @@ pub(super) struct Started {
 /// An append under way, or what is to be answered instead.
 pub(super) enum Pending {
     Answer(AppendAnswer),
+    /// To the twin of this topic: it is to be answered with its position.
+    OfTwin(TopicId, AppendAnswer),
     Refused(Refused),
+}
+
+/// A topic that is appended to.
+#[derive(Debug, Clone, Copy)]
+struct Known {
+    id: TopicId,
+    partition_count: i32,
+    /// By the name or the id of its twin.
+    is_twin: bool,
 }
 
 /// Why nothing was started, with a sentence where the code does not say enough.
@@ -178,7 +189,7 @@ fn check_codec(partition: &PartitionProduceData, version: i16) -> Result<(), Ref
 }
 
 /// A topic by its name, from version 13 on by its id.
-fn find_topic(core: &Core, topic: &TopicProduceData, version: i16) -> Result<(TopicId, i32), Refused> {
+fn find_topic(core: &Core, topic: &TopicProduceData, version: i16) -> Result<Known, Refused> {
     core.with_metadata(|metadata| {
         let (found, unknown) = match version {
             ..=12 => (
@@ -187,22 +198,29 @@ fn find_topic(core: &Core, topic: &TopicProduceData, version: i16) -> Result<(To
             ),
             _ => (metadata.topic(topic.topic_id), ErrorCode::UnknownTopicId),
         };
-        let is_twin = || match version {
-            ..=12 => twin_named(metadata, &topic.name).is_some(),
-            _ => twin_with_id(metadata, topic.topic_id).is_some(),
+        let twin = || match version {
+            ..=12 => twin_named(metadata, &topic.name),
+            _ => twin_with_id(metadata, topic.topic_id),
         };
         match found {
-            None if is_twin() => {
-                let why = "records are appended to the topic, whose partitions these are: leave @total out of the name";
-                Err((ErrorCode::InvalidTopicException, Some(why)))
-            }
-            None => Err((unknown, None)),
+            None => match twin() {
+                Some(topic) => Ok(Known {
+                    id: topic.id,
+                    partition_count: 1,
+                    is_twin: true,
+                }),
+                None => Err((unknown, None)),
+            },
             // As Kafka.
             Some(found) if is_internal(&found.name) => {
                 let why = "only the node itself writes to this topic";
                 Err((ErrorCode::InvalidTopicException, Some(why)))
             }
-            Some(found) => Ok((found.id, found.partition_count())),
+            Some(found) => Ok(Known {
+                id: found.id,
+                partition_count: found.partition_count(),
+                is_twin: false,
+            }),
         }
     })
 }
@@ -211,11 +229,11 @@ fn start_append(
     core: &Rc<Core>,
     connection: &Connection,
     caller: &Caller,
-    (topic, partition_count): &(TopicId, i32),
+    known: &Known,
     partition: PartitionProduceData,
     (acks, allowance, memory): (Acks, Option<Allowance>, Option<SharedMemory>),
 ) -> Pending {
-    if !(0..*partition_count).contains(&partition.index) {
+    if !(0..known.partition_count).contains(&partition.index) {
         return Pending::Refused((ErrorCode::UnknownTopicOrPartition, None));
     }
     let batch = partition.records.unwrap_or_default();
@@ -224,13 +242,27 @@ fn start_append(
         None => batch.into(),
     };
     let id = PartitionId {
-        topic: *topic,
-        index: partition.index,
+        topic: known.id,
+        index: match known.is_twin {
+            true => TWIN_PARTITION,
+            false => partition.index,
+        },
     };
     connection.note_owner(core.facts.owner_of(id));
+    if !known.is_twin {
+        let (request, answer) = AppendRequest::new(id, batch, acks);
+        send_to_owner(core, request.sent_from(caller.address()).within(allowance));
+        return Pending::Answer(answer);
+    }
+    // A position is known when it is shown.
+    let acks = match acks {
+        Acks::Leader => Acks::Quorum,
+        acks => acks,
+    };
     let (request, answer) = AppendRequest::new(id, batch, acks);
-    send_to_owner(core, request.sent_from(caller.address()).within(allowance));
-    Pending::Answer(answer)
+    let request = request.sent_from(caller.address()).within(allowance);
+    send_to_owner(core, request.to_twin());
+    Pending::OfTwin(known.id, answer)
 }
 
 /// Hands a batch to the core that owns its partition, behind everything handed to it before.

@@ -159,14 +159,15 @@ async fn find(
 }
 
 /// Asks the home of a topic's order.
-async fn ask_home<T, F>(
+pub(super) async fn ask_home<T, E, F>(
     app: &App,
     topic: &KnownTopic,
     ask: impl FnOnce(Rc<Home>, Rc<Core>) -> F + Send + 'static,
 ) -> Result<T, Problem>
 where
     T: Send + 'static,
-    F: Future<Output = Result<T, Unfound>> + 'static,
+    E: Into<Problem> + Send + 'static,
+    F: Future<Output = Result<T, E>> + 'static,
 {
     let id = topic.id;
     let home = app.cores.facts.home_of(id);
@@ -178,7 +179,7 @@ where
         }
     });
     match found.await? {
-        Ok(found) => Ok(found?),
+        Ok(found) => found.map_err(Into::into),
         Err(is_ordered) => Err(no_order(topic, is_ordered)),
     }
 }
@@ -219,7 +220,7 @@ async fn cut_at(
             None => home.ordered(&core).await?,
         };
         let vector = home.vector_at(&core, wanted).await?;
-        Ok((wanted, vector, home.ordered(&core).await?))
+        Ok::<_, Unfound>((wanted, vector, home.ordered(&core).await?))
     });
     let (position, vector, ordered) = found.await?;
     let mut vector = vector.ok_or_else(|| out_of_range(position, ordered))?;
@@ -228,7 +229,7 @@ async fn cut_at(
     Ok((position, vector))
 }
 
-fn out_of_range(position: Position, ordered: Position) -> Problem {
+pub(super) fn out_of_range(position: Position, ordered: Position) -> Problem {
     let detail = format!(
         "no record has position {} yet; the topic can be read up to {}",
         position.0, ordered.0

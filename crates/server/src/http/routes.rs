@@ -313,6 +313,15 @@ pub(super) static OPERATIONS: &[Operation] = &[
         describe: described::append_to_topic,
     },
     Operation {
+        method: Method::DELETE,
+        path: "/v1/topics/{topic}/records",
+        produces: JSON,
+        takes: NOTHING,
+        wait: change,
+        answer: || delete(trim::in_order),
+        describe: described::trim_in_order,
+    },
+    Operation {
         method: Method::GET,
         path: "/v1/topics/{topic}/cut",
         produces: JSON,

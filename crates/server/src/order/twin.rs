@@ -1,7 +1,7 @@
 //! The twin of a topic with one order, `NAME@total`: one partition whose offsets are positions, for Kafka's consumers.
 //!
 //! It is found by its name and its id alone, and listed nowhere: who subscribes to all topics must not read twice. Its epoch is 0 for ever, for what was shown
-//! of it never changes. Batches are those of the partitions, with other base offsets.
+//! of it never changes. Batches are those of the partitions, with other base offsets. Appends to it are appends to one partition, answered with positions.
 
 use std::rc::Rc;
 use std::sync::{Arc, Weak};
@@ -19,6 +19,10 @@ use crate::core::Core;
 
 /// The epoch of all twins.
 pub(crate) const EPOCH: Epoch = Epoch(0);
+
+/// The partition that has the records which are appended to the twin: one, so that they have the order there in which they were sent. Who wants more of them at
+/// once appends to the partitions.
+pub(crate) const TWIN_PARTITION: i32 = 0;
 
 /// The name of a topic's twin.
 pub(crate) fn twin_name(topic: &Topic) -> String {

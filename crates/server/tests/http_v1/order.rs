@@ -363,3 +363,43 @@ fn what_cannot_be_is_refused() {
     assert_eq!(refused.status, 422, "{}", refused.text());
     assert_eq!(http.get("/v1/topics/u").status, 404);
 }
+
+#[test]
+fn a_topic_is_trimmed_at_a_cut_and_the_rest_keeps_its_positions() {
+    let node = TestNode::start();
+    node.connect().create_topic("t", PARTITIONS, TOTAL);
+    produce(&node, 4, 25);
+    let http = Http::of(&node);
+    let told = read_all(&http, 1_000);
+    let trim = |before: &str| http.delete(&format!("{RECORDS}{before}"));
+    for (before, expected) in [
+        ("", (400, "malformed-query")),
+        ("?before_position=x", (400, "malformed-query")),
+        ("?before=3", (400, "malformed-query")),
+        ("?before_position=201", (416, "position-out-of-range")),
+    ] {
+        let answer = trim(before);
+        assert_eq!((answer.status, &*answer.kind()), expected, "{before}");
+    }
+    assert_eq!(read_all(&http, 1_000), told, "nothing is changed");
+    for before in [0, 77, 77, 60] {
+        let answer = trim(&format!("?before_position={before}"));
+        assert_eq!(answer.json(), json!({ "first_position": before }));
+    }
+    assert_eq!(read_all(&http, 1_000), told[77..]);
+    let node = node.kill_and_restart();
+    let http = Http::of(&node);
+    assert_eq!(read_all(&http, 1_000), told[77..]);
+    let answer = http.delete(&format!("{RECORDS}?before_position=ordered"));
+    assert_eq!(answer.json(), json!({ "first_position": 200 }));
+    assert_eq!(read_all(&http, 1_000), []);
+    produce(&node, 1, 1);
+    let rest = read_all(&http, 1_000);
+    assert_eq!(
+        rest.iter().map(|record| record.position).collect::<Vec<_>>(),
+        [200, 201]
+    );
+    http.create("plain", 1);
+    let plain = http.delete("/v1/topics/plain/records?before_position=0");
+    assert_eq!((plain.status, plain.kind()), (409, "no-order".into()));
+}

@@ -7,11 +7,13 @@ use kafka_wire::offset_for_leader_epoch::{OffsetForLeaderPartition, OffsetForLea
 use kafka_wire::{ErrorCode, OffsetForLeaderEpochRequest};
 use platform::disk::SimulatedDisk;
 
-use crate::ask::{EARLIEST, LATEST, NEWEST, code, list_offsets, look, look_at_all};
+use crate::ask::{self, EARLIEST, LATEST, NEWEST, code, list_offsets, look, look_at_all};
 use crate::groups::committed;
+use crate::producers::init;
 use crate::support::groups::{commit_request, patiently};
 use crate::support::{
     Flushes, PATIENCE, TestNode, Wire, batch, eventually, fetch_request, now_ms, produce_request, records_of,
+    stamped_batch,
 };
 
 const TWIN: &str = "t@total";
@@ -173,24 +175,133 @@ fn groups_remember_positions_until_the_topic_is_gone() {
 }
 
 #[test]
-fn nothing_is_appended_to_a_twin() {
+fn appends_to_a_twin_are_answered_with_their_positions() {
     let node = TestNode::start();
     filled(&node);
     let mut wire = node.connect();
-    let refused = wire.produce(TWIN, 0, batch(&[(0, "more")]));
-    assert_eq!(code(refused.error_code), ErrorCode::InvalidTopicException);
-    let why = refused.error_message.expect("it says why");
-    assert!(why.contains("leave @total out"), "{}", why.as_str());
-    let mut by_id = produce_request("", 0, batch(&[(0, "more")]), -1);
+    let place = |wire: &mut Wire, acks| {
+        let request = produce_request(TWIN, 0, batch(&[(0, "more"), (0, "yet more")]), acks);
+        let mut answer = wire.call(12, &request).responses.remove(0);
+        let answer = answer.partition_responses.remove(0);
+        (answer.error_code, answer.base_offset)
+    };
+    assert_eq!(place(&mut wire, -1), (0, 9));
+    assert_eq!(
+        place(&mut wire, 1),
+        (0, 11),
+        "a position is known when it is shown"
+    );
+    let between = wire.produce("t", 2, batch(&[(0, "between")]));
+    assert_eq!(between.error_code, 0);
+    let mut by_id = produce_request("", 0, batch(&[(0, "by id")]), -1);
     by_id.topic_data[0].topic_id = look(&mut wire, TWIN).topic_id;
-    let refused = wire
+    let by_id = wire
         .call(13, &by_id)
         .responses
         .remove(0)
         .partition_responses
         .remove(0);
-    assert_eq!(code(refused.error_code), ErrorCode::InvalidTopicException);
+    assert_eq!((by_id.error_code, by_id.base_offset), (0, 14));
+    let values = wire.read_values(TWIN, 0).split_off(9);
+    assert_eq!(
+        values,
+        ["more", "yet more", "more", "yet more", "between", "by id"]
+    );
+    let other = wire.produce(TWIN, 1, batch(&[(0, "more")]));
+    assert_eq!(code(other.error_code), ErrorCode::UnknownTopicOrPartition);
+    wire.create_topic("plain", 1, &[]);
+    let none = wire.produce("plain@total", 0, batch(&[(0, "more")]));
+    assert_eq!(code(none.error_code), ErrorCode::UnknownTopicOrPartition);
+}
+
+/// One producer, on both names of a partition: it counts its batches for each.
+#[test]
+fn a_producers_sequences_on_the_twin_are_its_own() {
+    let node = TestNode::start();
+    node.connect()
+        .create_topic("t", 3, &[("ropewalk.order", "total")]);
+    let mut wire = node.connect();
+    let id = init(&mut wire);
+    let send = |wire: &mut Wire, topic: &str, sequence, values: &[&str]| {
+        let answer = wire.produce(topic, 0, stamped_batch(id, 0, sequence, values));
+        (code(answer.error_code), answer.base_offset)
+    };
+    let done = |place| (ErrorCode::None, place);
+    assert_eq!(send(&mut wire, "t", 0, &["a", "b"]), done(0));
+    assert_eq!(send(&mut wire, TWIN, 0, &["c"]), done(2));
+    assert_eq!(send(&mut wire, "t", 2, &["d"]), done(3));
+    assert_eq!(send(&mut wire, TWIN, 1, &["e", "f"]), done(4));
+    let other = wire.produce("t", 1, batch(&[(0, "g")]));
+    assert_eq!(other.error_code, 0);
+    assert_eq!(send(&mut wire, TWIN, 3, &["h"]), done(7));
+    let check = |wire: &mut Wire| {
+        // Sent again, they are where they were.
+        assert_eq!(send(wire, "t", 2, &["d"]), done(3));
+        assert_eq!(send(wire, TWIN, 1, &["e", "f"]), done(4));
+        assert_eq!(send(wire, TWIN, 3, &["h"]), done(7));
+        let gap = send(wire, TWIN, 5, &["x"]);
+        assert_eq!(gap.0, ErrorCode::OutOfOrderSequenceNumber);
+        assert_eq!(wire.read_values(TWIN, 0).concat(), "abcdefgh");
+        assert_eq!(wire.read_values("t", 0).concat(), "abcdefh");
+    };
+    check(&mut wire);
+    let node = node.kill_and_restart();
+    let mut wire = node.connect();
+    check(&mut wire);
+    assert_eq!(send(&mut wire, TWIN, 4, &["i"]), done(8));
+    assert_eq!(
+        send(&mut wire, "t", 3, &["j"]),
+        done(8),
+        "an offset of the partition"
+    );
+    // Nobody takes the place of another: such ids are not handed out.
+    let forged = wire.produce("t", 0, stamped_batch(id | 1 << 62, 0, 5, &["x"]));
+    assert_eq!(code(forged.error_code), ErrorCode::InvalidProducerIdMapping);
+    let forged = wire.produce(TWIN, 0, stamped_batch(id | 1 << 62, 0, 5, &["x"]));
+    assert_eq!(code(forged.error_code), ErrorCode::InvalidProducerIdMapping);
+    let unknown = wire.produce(TWIN, 0, stamped_batch(id + 1_000_000, 0, 0, &["x"]));
+    assert_eq!(code(unknown.error_code), ErrorCode::InvalidProducerIdMapping);
+}
+
+#[test]
+fn a_damaged_batch_is_no_better_for_going_to_a_twin() {
+    let node = TestNode::start();
+    filled(&node);
+    let mut wire = node.connect();
+    let id = init(&mut wire);
+    let mut damaged = stamped_batch(id, 0, 0, &["value"]).to_vec();
+    *damaged.last_mut().expect("it has bytes") ^= 1;
+    let refused = wire.produce(TWIN, 0, damaged);
+    assert_eq!(code(refused.error_code), ErrorCode::CorruptMessage);
     assert_eq!(offset_of(&mut wire, LATEST).0, 9);
+}
+
+#[test]
+fn a_twin_is_trimmed_at_a_cut_of_all_partitions() {
+    let node = TestNode::start();
+    filled(&node);
+    let mut wire = node.connect();
+    assert_eq!(offset_of(&mut wire, EARLIEST).0, 0);
+    let trim = |wire: &mut Wire, before: i64| {
+        let request = ask::trim(TWIN, &[(0, before)], 10_000);
+        let trimmed = wire.call(2, &request).topics.remove(0).partitions.remove(0);
+        (code(trimmed.error_code), trimmed.low_watermark)
+    };
+    assert_eq!(trim(&mut wire, 10), (ErrorCode::OffsetOutOfRange, -1));
+    assert_eq!(trim(&mut wire, -2), (ErrorCode::OffsetOutOfRange, -1));
+    assert_eq!(trim(&mut wire, 4), (ErrorCode::None, 4));
+    assert_eq!(offset_of(&mut wire, EARLIEST).0, 4);
+    assert_eq!(wire.read_values(TWIN, 0).concat(), "45678");
+    // Values were sent to the partitions in turn: 0, 2, 1 and so on.
+    let rest = wire.read_all("t", 0, 2);
+    assert_eq!(rest[0].value.as_deref(), Some(&b"6"[..]));
+    assert_eq!(rest.len(), 1);
+    assert_eq!(code(wire.fetch("t", 0, 1).error_code), ErrorCode::OffsetOutOfRange);
+    assert_eq!(trim(&mut wire, -1), (ErrorCode::None, 9));
+    assert_eq!(
+        [offset_of(&mut wire, EARLIEST).0, offset_of(&mut wire, LATEST).0],
+        [9, 9]
+    );
 }
 
 /// Positions that a dead journal has taken are never durable: nobody waits for them, and what was shown stays.

@@ -38,6 +38,8 @@ pub struct AppendRequest {
     /// It waits where the journal has no room, instead of being refused.
     pub(crate) waits: bool,
     pub(crate) conditions: Conditions,
+    /// It was sent to the twin of its topic.
+    pub(crate) is_of_twin: bool,
     pub(crate) reply: oneshot::Sender<Result<AppendOutcome, AppendRefusal>>,
 }
 
@@ -63,6 +65,7 @@ impl AppendRequest {
             epoch: None,
             waits: true,
             conditions: Conditions::default(),
+            is_of_twin: false,
             reply,
         };
         (request, answer)
@@ -101,6 +104,14 @@ impl AppendRequest {
     /// Has it refused where these do not hold. A batch that it repeats is found before.
     pub fn only_if(self, conditions: Conditions) -> AppendRequest {
         AppendRequest { conditions, ..self }
+    }
+
+    /// Takes it as one that was sent to the twin of its topic: its producer is another one there.
+    pub fn to_twin(self) -> AppendRequest {
+        AppendRequest {
+            is_of_twin: true,
+            ..self
+        }
     }
 
     /// Says whether it takes its positions when it is staged, if its topic has one order, and not with others when a flush begins: a large batch is a

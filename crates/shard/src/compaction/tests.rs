@@ -71,6 +71,7 @@ fn fill(disk: &Arc<dyn Disk>) {
             next: Offset(offset + 1),
             max_timestamp_ms: 1_000,
             append_time_ms: None,
+            producer_id: None,
             reserve: storage::Reserve::Keep,
         };
         let mut batch = BatchBytes::from(builder.build());

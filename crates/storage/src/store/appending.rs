@@ -23,6 +23,8 @@ pub struct Append {
     pub max_timestamp_ms: i64,
     /// Set to give the batch this append time instead of its creation time (`message.timestamp.type`).
     pub append_time_ms: Option<i64>,
+    /// Set to name another producer than the batch does.
+    pub producer_id: Option<i64>,
     /// The part of the journal's reserve that it may use.
     pub reserve: Reserve,
 }
@@ -32,6 +34,9 @@ impl Append {
     fn write_into(&self, bytes: &mut [u8]) {
         batch::set_base_offset(bytes, self.first);
         batch::set_leader_epoch(bytes, self.epoch);
+        if let Some(producer_id) = self.producer_id {
+            batch::set_producer_id(bytes, producer_id);
+        }
         match self.append_time_ms {
             Some(now_ms) => batch::set_log_append_time(bytes, now_ms),
             None => batch::set_max_timestamp(bytes, self.max_timestamp_ms),

@@ -433,6 +433,25 @@ pub(in super::super) fn cut() -> Value {
     })
 }
 
+pub(in super::super) fn trim_in_order() -> Value {
+    let own = [
+        Kind::InternalTopic,
+        Kind::NoOrder,
+        Kind::OnlyCompacted,
+        Kind::PositionOutOfRange,
+        Kind::OffsetOutOfRange,
+        Kind::OutcomeUnknown,
+        Kind::StorageFault,
+    ];
+    json!({
+        "operationId": "trimInOrder",
+        "summary": "Give up the beginning of a topic with one order: each partition at the same cut",
+        "parameters": [query("before_position", "The first position that is kept, or `ordered` to keep nothing. Needed.",
+            json!({ "type": "string", "pattern": "^([0-9]+|ordered)$" }), json!("0"))],
+        "responses": answers("200", "Durably given up.", "TrimmedInOrder", &[OF_TOPIC, &own].concat()),
+    })
+}
+
 fn read_parameters() -> Value {
     let records = json!({ "type": "integer", "minimum": 1, "maximum": RECORDS_MAX, "default": RECORDS });
     json!([

@@ -118,6 +118,7 @@ fn records() -> Vec<(&'static str, Value)> {
         ("RecordInOrder", object(&in_order, &optional)),
         ("PageInOrder", object(&page_in_order, &[])),
         ("Cut", object(&cut, &[])),
+        ("TrimmedInOrder", object(&[("first_position", whole())], &[])),
         (
             "Trimmed",
             object(&[("partition", whole()), ("first_offset", whole())], &[]),

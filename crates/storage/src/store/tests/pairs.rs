@@ -27,6 +27,7 @@ fn stage_two(rig: &mut Rig, value_bytes: usize) -> Result<[Bytes; 2], StageError
             next: first.advance(i64::from(header.record_count)),
             max_timestamp_ms: header.max_timestamp_ms,
             append_time_ms: None,
+            producer_id: None,
             reserve: Reserve::Keep,
         }
     });

@@ -310,6 +310,7 @@ pub(crate) fn stage(store: &mut Store, id: PartitionId, bytes: &[u8]) -> Result<
             next: first.advance(i64::from(header.record_count)),
             max_timestamp_ms: header.max_timestamp_ms,
             append_time_ms: None,
+            producer_id: None,
             reserve: crate::Reserve::Keep,
         },
         &mut batch_bytes(bytes, first),
