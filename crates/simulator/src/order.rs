@@ -1,13 +1,16 @@
 //! The order of a topic as the node tells it: one list of positions, of which nothing ever changes.
 //!
 //! It is asked again and again while faults go on, after each start from the first position on. An offset has one position, which rises with the offsets of
-//! its partition; positions have no holes; and what was acknowledged before another append began has the lower one.
+//! its partition; positions have no holes; and what was acknowledged before another append began has the lower one. Appends to the twin are answered with their
+//! positions.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use protocol::order::Place;
 use tokio::time::Instant;
+
+use crate::history::Value;
 
 /// Positions that are asked for at a time.
 pub(crate) const ASKED: u64 = 2_000;
@@ -17,8 +20,22 @@ pub(crate) const ASKED: u64 = 2_000;
 struct Ended {
     began: Instant,
     ended: Instant,
-    partition: i32,
-    first: i64,
+    first: First,
+}
+
+/// The place of a batch's first record, as it was told.
+#[derive(Debug, Clone, Copy)]
+enum First {
+    Offset { partition: i32, offset: i64 },
+    Position(u64),
+}
+
+/// Values that were appended to the twin, and where they stand.
+pub(crate) struct OfTwin {
+    /// Offsets of one partition, one after the other.
+    pub(crate) first_offset: i64,
+    pub(crate) partition: i32,
+    pub(crate) values: Vec<Value>,
 }
 
 /// See the module. Clones are the same book.
@@ -34,6 +51,8 @@ struct Book {
     /// Positions that the node has told since its start.
     told: u64,
     ended: Vec<Ended>,
+    /// What was appended to the twin, with the position that was told.
+    of_twin: Vec<(u64, Vec<Value>)>,
     violation: Option<String>,
 }
 
@@ -59,15 +78,32 @@ impl OrderBook {
 
     /// Takes note of an append that was acknowledged.
     pub(crate) fn acknowledge(&self, began: Instant, partition: i32, first: i64) {
-        let ended = Instant::now();
+        let first = First::Offset {
+            partition,
+            offset: first,
+        };
+        self.book(|book| book.end(began, first));
+    }
+
+    /// Takes note of values that were appended to the twin, and of the position that was told.
+    pub(crate) fn acknowledge_of_twin(&self, began: Instant, position: i64, values: &[Value]) {
+        let position = position as u64;
         self.book(|book| {
-            book.ended.push(Ended {
-                began,
-                ended,
-                partition,
-                first,
-            });
+            book.end(began, First::Position(position));
+            book.of_twin.push((position, values.to_vec()));
         });
+    }
+
+    /// All that was appended to the twin and acknowledged, once all positions are told.
+    ///
+    /// # Errors
+    /// Some of it has no position, or offsets that do not follow each other.
+    pub(crate) fn of_twin(&self) -> Result<Vec<OfTwin>, String> {
+        self.book(|book| {
+            let all = std::mem::take(&mut book.of_twin).into_iter();
+            all.map(|(position, values)| book.find(position, values))
+                .collect()
+        })
     }
 
     /// A contradiction to the order, if there was one.
@@ -82,6 +118,29 @@ impl OrderBook {
 }
 
 impl Book {
+    fn end(&mut self, began: Instant, first: First) {
+        let ended = Instant::now();
+        self.ended.push(Ended { began, ended, first });
+    }
+
+    fn find(&self, position: u64, values: Vec<Value>) -> Result<OfTwin, String> {
+        let places = self
+            .known
+            .get(position as usize..position as usize + values.len());
+        let told = || format!("position {position} was told of {} records", values.len());
+        let places = places.ok_or_else(|| format!("{}, and they are not there", told()))?;
+        let (partition, first_offset) = places[0];
+        let follow = (first_offset..).map(|offset| (partition, offset));
+        match places.iter().copied().eq(follow.take(places.len())) {
+            true => Ok(OfTwin {
+                first_offset,
+                partition,
+                values,
+            }),
+            false => Err(format!("{}, which are {places:?}", told())),
+        }
+    }
+
     fn take(&mut self, place: &Place) {
         if place.position.0 > self.known.len() as u64 {
             let told = format!(
@@ -123,8 +182,12 @@ impl Book {
         ended.sort_by_key(|ended| ended.ended);
         let mut placed = Vec::with_capacity(ended.len());
         for append in &ended {
-            match positions.get(&(append.partition, append.first)) {
-                Some(position) => placed.push(*position),
+            let position = match append.first {
+                First::Offset { partition, offset } => positions.get(&(partition, offset)).copied(),
+                First::Position(position) => Some(position),
+            };
+            match position {
+                Some(position) => placed.push(position),
                 None => return Some(format!("{append:?} was acknowledged, and has no position")),
             }
         }

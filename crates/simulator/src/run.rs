@@ -160,11 +160,12 @@ async fn simulate(seed: u64, options: Options) -> Report {
             history.violate(format!("{count} clients make no progress after the last fault"));
         }
     }
-    if !ends_here(&history) {
-        check_complete(&mut engine, &world).await;
-    }
+    // Of what was sent to the twin it is known then where it is to be found.
     if let Some(order) = world.order.as_ref().filter(|_| !ends_here(&history)) {
         check_order(&mut engine, &machine, order, &history).await;
+    }
+    if !ends_here(&history) {
+        check_complete(&mut engine, &world).await;
     }
     ends_here(&history);
     machine.note_operations();
@@ -211,12 +212,22 @@ fn begin_clients(engine: &mut Engine, world: &World, random: &mut SeededRandom) 
             let (is_idempotent, acks) = kinds[random.below(kinds.len() as u64) as usize];
             let production = Production {
                 place,
+                to_twin: false,
                 is_idempotent,
                 acks,
             };
             begin(Box::pin(produce(world.clone(), production, random.split())));
         }
         begin(Box::pin(read_on(world.clone(), place, random.split())));
+    }
+    if world.order.is_some() {
+        let production = Production {
+            place: (ORDERED, 0),
+            to_twin: true,
+            is_idempotent: true,
+            acks: -1,
+        };
+        begin(Box::pin(produce(world.clone(), production, random.split())));
     }
     for group in 0..CREW {
         let all = places();
@@ -254,7 +265,16 @@ async fn check_order(engine: &mut Engine, machine: &Machine, order: &OrderBook, 
         ));
     }
     if let Some(violation) = order.violation().or_else(|| order.check_complete()) {
-        history.violate(violation);
+        return history.violate(violation);
+    }
+    match order.of_twin() {
+        Ok(all) => {
+            for of_twin in all {
+                let place = (ORDERED, of_twin.partition);
+                history.acknowledge(place, of_twin.first_offset, &of_twin.values);
+            }
+        }
+        Err(violation) => history.violate(violation),
     }
 }
 

@@ -296,7 +296,10 @@ fn a_twin_is_trimmed_at_a_cut_of_all_partitions() {
     let rest = wire.read_all("t", 0, 2);
     assert_eq!(rest[0].value.as_deref(), Some(&b"6"[..]));
     assert_eq!(rest.len(), 1);
-    assert_eq!(code(wire.fetch("t", 0, 1).error_code), ErrorCode::OffsetOutOfRange);
+    assert_eq!(
+        code(wire.fetch("t", 0, 1).error_code),
+        ErrorCode::OffsetOutOfRange
+    );
     assert_eq!(trim(&mut wire, -1), (ErrorCode::None, 9));
     assert_eq!(
         [offset_of(&mut wire, EARLIEST).0, offset_of(&mut wire, LATEST).0],

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use kafka_wire::produce::{PartitionProduceData, TopicProduceData};
 use kafka_wire::{ApiKey, ErrorCode, InitProducerIdRequest, ProduceRequest, Text};
 use platform::random::SeededRandom;
+use protocol::order::TWIN_SUFFIX;
 use record::{BatchBuilder, Compression};
 use tokio::time::{Instant, sleep};
 
@@ -17,11 +18,16 @@ use crate::history::{Place, Value};
 /// Requests of an idempotent producer under way, at most: what Kafka's clients have.
 const IN_FLIGHT_MAX: usize = 5;
 
+/// Bytes of a large batch.
+const LARGE_BYTES: u64 = 300 << 10;
+
 /// How a producer produces.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Production {
     /// Where to.
     pub(crate) place: Place,
+    /// By the name of the topic's twin: it is told positions.
+    pub(crate) to_twin: bool,
     /// Sends again what it does not know the outcome of.
     pub(crate) is_idempotent: bool,
     /// 0, 1 or -1 for all.
@@ -145,7 +151,12 @@ impl Producer {
             0 => self.random.below(60_000),
             _ => self.random.below(200),
         };
-        let compression = self.draw_compression();
+        let mut compression = self.draw_compression();
+        let mut padding = padding;
+        if self.world.order.is_some() && self.random.chance(1, 20) {
+            // It is received where it can stay, and is a frame of its own.
+            (padding, compression) = (LARGE_BYTES / count, Compression::None);
+        }
         let values = (self.next_value..self.next_value + count).collect();
         self.next_value += count;
         self.batches.push_back(Batch {
@@ -176,7 +187,11 @@ impl Producer {
             .is_idempotent
             .then_some((self.id, batch.first_sequence));
         let records = records(writer, &batch.values, batch.padding, batch.compression);
-        let request = request(self.production.place, self.production.acks, records);
+        let mut request = request(self.production.place, self.production.acks, records);
+        if self.production.to_twin {
+            let topic = &mut request.topic_data[0];
+            topic.name = Text::from(format!("{}{TWIN_SUFFIX}", topic.name));
+        }
         client.send(&request).await?;
         if self.production.acks == 0 {
             client.expect_no_answer();
@@ -195,6 +210,11 @@ impl Producer {
         }
     }
 
+    fn note_of_twin(&self, batch: &Batch, position: i64) {
+        let order = self.world.order.as_ref().expect("there is a twin");
+        order.acknowledge_of_twin(batch.began, position, &batch.values);
+    }
+
     /// Takes the answer to a batch; returns whether it is in the log.
     async fn receive(&mut self, client: &mut Client, place: usize) -> io::Result<bool> {
         let answer = client.receive::<ProduceRequest>().await?;
@@ -203,6 +223,11 @@ impl Producer {
             .world
             .told(ApiKey::Produce, answer.error_code, answer.error_message.as_ref())
         else {
+            if self.production.to_twin {
+                self.note_of_twin(&self.batches[place], answer.base_offset);
+                self.batches[place].is_done = true;
+                return Ok(true);
+            }
             let history = &self.world.history;
             let (to, values) = (self.production.place, &self.batches[place].values);
             // One that waits for the leader's flush alone is told before its position is known.
