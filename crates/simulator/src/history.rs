@@ -263,6 +263,22 @@ impl History {
         }
     }
 
+    /// When the whole log was read: these values must have been there.
+    pub(crate) fn check_there(&self, place: Place, first: i64, values: &[Value]) {
+        for (offset, value) in (first..).zip(values) {
+            let found = self.log(place, |log| match offset < log.start_asked {
+                // It may have been given up before anybody read it.
+                true => Some(*log.values.get(&offset).unwrap_or(value)),
+                false => log.values.get(&offset).copied(),
+            });
+            if found != Some(*value) {
+                self.violate(format!(
+                    "{place:?} has {found:?} at offset {offset}, where value {value} was acknowledged"
+                ));
+            }
+        }
+    }
+
     fn check_order(&self, place: Place, read: &BTreeMap<i64, Value>) {
         let mut latest = BTreeMap::new();
         for (offset, value) in read {

@@ -160,12 +160,11 @@ async fn simulate(seed: u64, options: Options) -> Report {
             history.violate(format!("{count} clients make no progress after the last fault"));
         }
     }
-    // Of what was sent to the twin it is known then where it is to be found.
-    if let Some(order) = world.order.as_ref().filter(|_| !ends_here(&history)) {
-        check_order(&mut engine, &machine, order, &history).await;
-    }
     if !ends_here(&history) {
         check_complete(&mut engine, &world).await;
+    }
+    if let Some(order) = world.order.as_ref().filter(|_| !ends_here(&history)) {
+        check_order(&mut engine, &machine, order, &history).await;
     }
     ends_here(&history);
     machine.note_operations();
@@ -271,7 +270,7 @@ async fn check_order(engine: &mut Engine, machine: &Machine, order: &OrderBook, 
         Ok(all) => {
             for of_twin in all {
                 let place = (ORDERED, of_twin.partition);
-                history.acknowledge(place, of_twin.first_offset, &of_twin.values);
+                history.check_there(place, of_twin.first_offset, &of_twin.values);
             }
         }
         Err(violation) => history.violate(violation),

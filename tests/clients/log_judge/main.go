@@ -31,8 +31,10 @@ type operation struct {
 	Return    int64 `json:"return"`
 	// "append", "read" or "tail".
 	Kind string `json:"kind"`
-	// Of an append: "ok" or "unknown". All others have an answer.
+	// Of an append: "ok", "unknown" or "refused". All others have an answer.
 	Outcome string `json:"outcome"`
+	// Of an append that is to stand at one place or nowhere: that place, and where it was refused the tail that it was told.
+	Wanted *int `json:"wanted"`
 	// Of an append. No value is written twice.
 	Value string `json:"value"`
 	// Of an append where its value stands, of a read where it begins.
@@ -54,7 +56,15 @@ var log = porcupine.Model{
 
 // step says whether the answer fits a log that has these values, and what it has then.
 func step(values []string, told *operation) (bool, []string) {
+	if told.Outcome == "refused" {
+		// Where it is told the tail that it wanted, another append was under way there, which may have failed since.
+		isUnderWay := told.Tail == *told.Wanted
+		return told.Tail <= len(values) && (isUnderWay || len(values) != *told.Wanted), values
+	}
 	if told.Kind == "append" {
+		if told.Wanted != nil && *told.Wanted != told.Offset {
+			return false, values
+		}
 		// A copy: other orders go on from the same state.
 		return told.Offset == len(values), append(values[:len(values):len(values)], told.Value)
 	}
@@ -68,7 +78,11 @@ func step(values []string, told *operation) (bool, []string) {
 func (told *operation) String() string {
 	switch told.Kind {
 	case "append":
-		return fmt.Sprintf("client %d: append %q at %d (%s)", told.Client, told.Value, told.Offset, told.Outcome)
+		where := ""
+		if told.Wanted != nil {
+			where = fmt.Sprintf(" if at %d, tail %d", *told.Wanted, told.Tail)
+		}
+		return fmt.Sprintf("client %d: append %q at %d (%s)%s", told.Client, told.Value, told.Offset, told.Outcome, where)
 	case "read":
 		return fmt.Sprintf("client %d: read %q from %d, tail %d, of node %d", told.Client, told.Values, told.Offset, told.Tail, told.Node)
 	}
@@ -77,7 +91,7 @@ func (told *operation) String() string {
 
 // complete gives appends of unknown outcome the place at which a reader saw their value; they may have come about at any time since. Those that nobody saw are left
 // out: if they came about, then behind everything that was seen.
-func complete(operations []*operation) []*operation {
+func complete(operations []*operation) ([]*operation, string) {
 	places := map[string]int{}
 	for _, told := range operations {
 		for index, value := range told.Values {
@@ -88,7 +102,12 @@ func complete(operations []*operation) []*operation {
 	}
 	var completed []*operation
 	for _, told := range operations {
-		if told.Kind == "append" && told.Outcome != "ok" {
+		if told.Kind == "append" && told.Outcome == "refused" {
+			if _, seen := places[told.Value]; seen {
+				return nil, fmt.Sprintf("it was refused, and is there: %v", told)
+			}
+		}
+		if told.Kind == "append" && told.Outcome == "unknown" {
 			place, seen := places[told.Value]
 			if !seen {
 				continue
@@ -97,7 +116,7 @@ func complete(operations []*operation) []*operation {
 		}
 		completed = append(completed, told)
 	}
-	return completed
+	return completed, ""
 }
 
 // judge says what is wrong with the operations of a partition; nothing if they are those of a log.
@@ -153,7 +172,7 @@ func firstBad(operations []*operation) string {
 		end := byReturn[count-1].Return
 		for index, told := range byReturn {
 			// An operation that was called, and had not returned, may have come about.
-			if index < count || told.Kind == "append" && told.Call < end {
+			if index < count || told.Kind == "append" && told.Outcome != "refused" && told.Call < end {
 				back := told.Return
 				if index >= count {
 					back = math.MaxInt64
@@ -218,20 +237,27 @@ func main() {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(2)
 	}
-	status, operations, unknown, old := 0, 0, 0, 0
+	status, operations, unknown, refused, old := 0, 0, 0, 0, 0
 	for partition, told := range partitions {
 		old += stale(told)
 		for _, each := range told {
-			if each.Kind == "append" && each.Outcome != "ok" {
+			if each.Kind == "append" && each.Outcome == "unknown" {
 				unknown++
+			}
+			if each.Outcome == "refused" {
+				refused++
 			}
 		}
 		operations += len(told)
-		if wrong := judge(complete(told)); wrong != "" {
+		completed, wrong := complete(told)
+		if wrong == "" {
+			wrong = judge(completed)
+		}
+		if wrong != "" {
 			fmt.Printf("partition %d: %s\n", partition, wrong)
 			status = 1
 		}
 	}
-	fmt.Printf("operations %d unknown %d stale %d\n", operations, unknown, old)
+	fmt.Printf("operations %d unknown %d refused %d stale %d\n", operations, unknown, refused, old)
 	os.Exit(status)
 }

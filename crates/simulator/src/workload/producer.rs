@@ -91,6 +91,8 @@ impl Producer {
             self.id = id;
         }
         loop {
+            // Some may have been answered before the connection ended, and those before them not.
+            self.forget_done();
             let mut sent = 0;
             for place in 0..self.batches.len() {
                 self.send(client, place).await?;
