@@ -91,8 +91,9 @@ impl Producer {
             self.id = id;
         }
         loop {
-            // Some may have been answered before the connection ended, and those before them not.
+            // Behind one that was not acknowledged all are sent again: a node knows the last five again, and no more may be under way.
             self.forget_done();
+            self.batches.iter_mut().for_each(|batch| batch.is_done = false);
             let mut sent = 0;
             for place in 0..self.batches.len() {
                 self.send(client, place).await?;
@@ -144,7 +145,6 @@ impl Producer {
         while self.batches.front().is_some_and(|batch| batch.is_done) {
             self.batches.pop_front();
         }
-        self.batches.retain(|batch| !batch.is_done);
     }
 
     fn make_batch(&mut self) {
