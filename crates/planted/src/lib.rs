@@ -52,6 +52,8 @@ bugs! {
     NamesNotSynced,
     /// What recovery accepted of an unfinished flush is not made durable before it is built on.
     LastFrameNotSettled,
+    /// A checkpoint that was found is trusted, though it may not be durable.
+    CheckpointNotSettled,
     /// A run is appended to a segment whose end is damaged, where it cannot be found again.
     AppendedBehindDamage,
     /// A journal file that became a segment is written again.

@@ -13,6 +13,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use planted::{Bug, planted};
 use platform::disk::Disk;
 use record::{PartitionId, TopicId};
 
@@ -155,6 +156,23 @@ impl Checkpoint {
             decode(payload).ok_or_else(|| damaged("its checksum holds but its content does not"))?;
         checkpoint.verify().map_err(|what| damaged(&what))?;
         Ok(Some(checkpoint))
+    }
+
+    /// Writes the checkpoint once more as it is, if there is one; durable on return. Whoever wrote it may have ended before that was sure, or after its sync had
+    /// failed, and what is read now would be the one before it after a power cut. Blocks.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub(crate) fn settle(disk: &Arc<dyn Disk>, identity: &JournalIdentity) -> io::Result<()> {
+        if planted(Bug::CheckpointNotSettled) {
+            return Ok(());
+        }
+        let path = path(identity);
+        match disk.read_whole(&path, FILE_BYTES_MAX) {
+            Ok(bytes) => disk.replace(&path, &bytes),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(error),
+        }
     }
 
     /// Replaces the checkpoint on disk; durable on return. Blocks.

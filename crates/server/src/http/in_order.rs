@@ -209,7 +209,7 @@ impl From<Unfound> for Problem {
 }
 
 /// Of each partition the first offset that has no position below this one, or below all that is ordered.
-async fn cut_at(
+pub(super) async fn cut_at(
     app: &App,
     topic: &KnownTopic,
     position: Option<Position>,

@@ -403,3 +403,44 @@ fn a_topic_is_trimmed_at_a_cut_and_the_rest_keeps_its_positions() {
     let plain = http.delete("/v1/topics/plain/records?before_position=0");
     assert_eq!((plain.status, plain.kind()), (409, "no-order".into()));
 }
+
+#[test]
+fn a_group_goes_on_at_a_cut() {
+    let node = TestNode::start();
+    node.connect().create_topic("t", PARTITIONS, TOTAL);
+    produce(&node, 4, 25);
+    let http = Http::of(&node);
+    http.create("plain", 1);
+    let cut = http.get("/v1/topics/t/cut?position=77").json();
+    let path = "/v1/groups/readers/offsets";
+    let set = |query: &str, body: Value| http.patch(&format!("{path}{query}"), body.to_string());
+    let at = |position: i64| json!([{ "topic": "t", "position": position }]);
+    let rehearsed = set("?dry_run=true", at(77)).json();
+    let done = set("", at(77)).json();
+    assert_eq!(rehearsed["offsets"], done["offsets"]);
+    let offsets: Vec<&Value> = done["offsets"].as_array().expect("a list").iter().collect();
+    assert_eq!(offsets.len(), PARTITIONS as usize);
+    for (partition, told) in offsets.iter().enumerate() {
+        assert_eq!(told["partition"], partition);
+        assert_eq!(told["offset"], cut["offsets"][partition]);
+    }
+    let group = http.get("/v1/groups/readers").json();
+    let lags = group["offsets"].as_array().expect("a list").iter();
+    let lag: i64 = lags.map(|told| told["lag"].as_i64().expect("a number")).sum();
+    assert_eq!(lag, 200 - 77);
+    for (body, status, kind) in [
+        (at(201), 416, "position-out-of-range"),
+        (at(-1), 400, "malformed-body"),
+        (json!([{ "topic": "plain", "position": 0 }]), 409, "no-order"),
+        (json!([{ "topic": "none", "position": 0 }]), 404, "unknown-topic"),
+        (
+            json!([{ "topic": "t", "position": 0 }, { "topic": "plain", "partition": 0, "offset": 0 }]),
+            400,
+            "malformed-body",
+        ),
+    ] {
+        let answer = set("", body.clone());
+        assert_eq!((answer.status, &*answer.kind()), (status, kind), "{body}");
+    }
+    assert_eq!(http.get("/v1/groups/readers").json(), group, "nothing is changed");
+}

@@ -65,8 +65,19 @@ pub(crate) struct FoundFiles {
     pub(crate) used: Vec<JournalFile>,
     pub(crate) position: u64,
     pub(crate) free: Vec<JournalFile>,
+    /// Those that an earlier checkpoint would need, where it is not sure that the one which was read is durable.
+    held_back: Vec<JournalFile>,
     /// The numbers of files that are segments: their names are taken.
     pub(crate) held: Vec<u32>,
+}
+
+impl FoundFiles {
+    /// Has the files before those in use wait for the next checkpoint.
+    pub(crate) fn hold_back(&mut self) {
+        let first = self.used.first().map_or(0, |file| file.sequence);
+        let is_before = |file: &mut JournalFile| file.sequence < first;
+        self.held_back.extend(self.free.extract_if(.., is_before));
+    }
 }
 
 /// The room that is left for frames.
@@ -115,6 +126,8 @@ pub(crate) struct Files {
     majority: Majority,
     ready: VecDeque<JournalFile>,
     free: Vec<JournalFile>,
+    /// Files that are free once a checkpoint is durable.
+    held_back: Vec<JournalFile>,
     /// Files that the disk refused a header, or its removal: to be removed.
     unfit: Vec<JournalFile>,
     preparing: bool,
@@ -136,7 +149,7 @@ impl Files {
         found: FoundFiles,
     ) -> io::Result<Files> {
         let directory = directory(&identity);
-        let all = found.used.iter().chain(&found.free);
+        let all = found.used.iter().chain(&found.free).chain(&found.held_back);
         let next_sequence = all.clone().map(|file| file.sequence + 1).max().unwrap_or(1);
         let next_name = all
             .filter_map(|file| number_of(&file.name))
@@ -155,6 +168,7 @@ impl Files {
             majority: Majority::default(),
             ready: VecDeque::new(),
             free: found.free,
+            held_back: found.held_back,
             unfit: Vec::new(),
             preparing: false,
             next_sequence,
@@ -310,6 +324,7 @@ impl Files {
     /// Frees the files before the one with `file_sequence`, which recovery will begin with from now on. Those that are
     /// `adopted` are segments now.
     pub(super) fn release_before(&mut self, file_sequence: u64, adopted: &BTreeSet<u64>) {
+        self.free.append(&mut self.held_back);
         while self.used.len() > 1 && self.used[0].sequence < file_sequence {
             let file = self.used.pop_front().expect("there are two");
             if !adopted.contains(&file.sequence) || planted(Bug::AdoptedFileReused) {
@@ -382,8 +397,8 @@ impl Files {
     /// Says whether the journal may have so many more files than it has on the disk.
     pub(super) fn has_room_for(&self, more: usize) -> bool {
         let at_hand = self.used.len() + self.ready.len() + usize::from(self.preparing);
-        at_hand + self.free.len() + self.unfit.len() + more <= self.sizes.files_max
-            || planted(Bug::JournalOutgrown)
+        let others = self.free.len() + self.held_back.len() + self.unfit.len();
+        at_hand + others + more <= self.sizes.files_max || planted(Bug::JournalOutgrown)
     }
 
     /// Says whether a file of that size could be one of the journal's.
@@ -418,7 +433,7 @@ impl Files {
     #[cfg(test)]
     pub(super) fn names(&self) -> Vec<String> {
         let files = self.used.iter().chain(&self.ready);
-        let files = files.chain(&self.free).chain(&self.unfit);
+        let files = files.chain(&self.free).chain(&self.held_back).chain(&self.unfit);
         files.map(|file| file.name.clone()).collect()
     }
 

@@ -124,6 +124,7 @@ impl Store {
             self.give_up_round();
             return Err(error);
         }
+        self.is_settled = true;
         let given_up = self.given_up_meanwhile(&job.checkpoint);
         let mut held = self.adopted.clone();
         held.extend(

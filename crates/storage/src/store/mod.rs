@@ -118,6 +118,8 @@ pub struct Store {
     /// The partition of which a damaged segment is being written anew.
     repairing: Option<PartitionId>,
     witnesses: Witnesses,
+    /// The last checkpoint is durable for certain: what it does not name may go.
+    is_settled: bool,
     short_of_space: bool,
     caches: Caches,
 }

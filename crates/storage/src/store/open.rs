@@ -1,6 +1,7 @@
 //! Opening a store: the checkpoint, then the journal since then. What it reads does not grow with what is stored.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::io;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -139,7 +140,11 @@ impl Store {
         random: Random,
         config: StoreConfig,
     ) -> Result<(Store, Recovered), Fault> {
-        let (mut replay, scanned) = recover(&disk, &config.identity, &mut |_, _| Ok(()))?;
+        let (mut replay, mut scanned) = recover(&disk, &config.identity, &mut |_, _| Ok(()))?;
+        let is_settled = settle(&disk, &config.identity)?;
+        if !is_settled {
+            scanned.files.hold_back();
+        }
         let logs = replay.logs.values();
         let segments = logs.flat_map(|log| log.segments.iter().map(|segment| (&log.id, segment.name())));
         remove_unfinished(&disk, &config.identity, segments);
@@ -198,10 +203,29 @@ impl Store {
             compaction: Compaction::default(),
             repairing: None,
             witnesses: replay.witnesses,
+            is_settled,
             short_of_space: false,
             caches,
         };
         Ok((store, recovered))
+    }
+}
+
+/// Makes the checkpoint durable that was read; `false` if the disk is too full for that.
+fn settle(disk: &Arc<dyn Disk>, identity: &JournalIdentity) -> Result<bool, Fault> {
+    match Checkpoint::settle(disk, identity) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::StorageFull => {
+            // What is stored can be read all the same, and room be made.
+            tracing::warn!(
+                "the disk is full: nothing that an earlier checkpoint names is used again before there is a new one"
+            );
+            Ok(false)
+        }
+        Err(error) => {
+            let path = disk.root().join("checkpoints").display().to_string();
+            Err(Doing::Opening.failed(error).at(path))
+        }
     }
 }
 

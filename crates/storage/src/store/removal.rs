@@ -360,7 +360,8 @@ impl Store {
     /// The next files to remove, if any may be and none are being removed. Never while a layout step is out: it may be
     /// writing there.
     pub fn next_removal(&mut self) -> Option<RemovalJob> {
-        if self.layout.is_stepping() || self.removals.under_way.is_some() {
+        let may_remove = self.is_settled && !self.layout.is_stepping();
+        if !may_remove || self.removals.under_way.is_some() {
             return None;
         }
         let unnamed = self.removals.unnamed.pop().map(Doomed::Unnamed);

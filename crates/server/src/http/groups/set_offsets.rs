@@ -31,6 +31,7 @@ use super::super::App;
 use super::super::body::write_json;
 use super::super::connection::Connection;
 use super::super::cores::Unread;
+use super::super::in_order::cut_at;
 use super::super::json_body::{Items, take_json};
 use super::super::others::Other;
 use super::super::problem::{Kind, Problem};
@@ -38,7 +39,7 @@ use super::super::read::Start;
 use super::super::uri::Query;
 use super::coordinator::{self, GroupRefusal};
 use super::in_time;
-use wanted::{Wanted, check_once};
+use wanted::{Cut, Entries, Entry, Wanted, sort};
 
 /// Bounds of one request: in bytes, and in partitions.
 const BODY_BYTES_MAX: usize = 1 << 20;
@@ -77,13 +78,13 @@ pub(in super::super) async fn set_offsets(
         return app.hand_on(&other, request).await;
     }
     let dry_run = Query::read(request.uri().query(), &["dry_run"])?.switch("dry_run")?;
-    let (Items(wanted), _room) =
-        take_json::<Items<Wanted, OFFSETS_MAX>>(&app, &caller, request, BODY_BYTES_MAX).await?;
-    check_once(&wanted)?;
+    let (Items(entries), _room) =
+        take_json::<Items<Entry, OFFSETS_MAX>>(&app, &caller, request, BODY_BYTES_MAX).await?;
+    let entries = sort(entries)?;
     let group = Name::from(name);
     // Nothing has been changed when this ends: it must not use up the time in which a change may be on its way.
     let wait = app.limits.request_wait;
-    let found = timeout(wait, find_moves(&app, &group, wanted)).await;
+    let found = timeout(wait, find_all(&app, &group, entries)).await;
     let offsets = found.map_err(|_| {
         let detail = format!("the offsets were not found within {wait:?}; nothing was set");
         Problem::new(Kind::Unavailable, detail)
@@ -95,6 +96,37 @@ pub(in super::super) async fn set_offsets(
         commit(&app, &group, &moves.offsets, &caller).await?;
     }
     Ok(answer.send(&app, &connection))
+}
+
+/// The same, whatever names the places.
+async fn find_all(app: &App, group: &Name, entries: Entries) -> Result<Vec<Move>, Problem> {
+    let cuts = match entries {
+        Entries::Places(wanted) => return find_moves(app, group, wanted).await,
+        Entries::Cuts(cuts) => cuts,
+    };
+    let mut moves = Vec::new();
+    for (entry, cut) in cuts.into_iter().enumerate() {
+        let told = |problem: Problem| problem.with("entry", entry);
+        let wanted = partitions_at(app, cut).await.map_err(told)?;
+        if moves.len() + wanted.len() > OFFSETS_MAX {
+            let detail = format!("the topics have more than {OFFSETS_MAX} partitions together");
+            return Err(told(Problem::new(Kind::MalformedBody, detail)));
+        }
+        moves.extend(find_moves(app, group, wanted).await.map_err(told)?);
+    }
+    Ok(moves)
+}
+
+/// All partitions of a topic, each at the cut.
+async fn partitions_at(app: &App, cut: Cut) -> Result<Vec<Wanted>, Problem> {
+    let topic = app.cores.topic(&cut.topic).await?;
+    let (_, vector) = cut_at(app, &topic, Some(cut.position)).await?;
+    let wanted = (0..).zip(vector).map(|(partition, offset)| Wanted {
+        topic: cut.topic.clone(),
+        partition,
+        start: Start::At(offset),
+    });
+    Ok(wanted.collect())
 }
 
 /// The offsets to be committed, and those committed now.

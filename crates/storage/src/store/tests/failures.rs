@@ -103,10 +103,6 @@ fn run_with_failure(ops: &[Op], index: u64, kind: FaultKind) -> Result<(), Strin
     }
     check_death(&driver, hit.as_ref(), kind)?;
     check_cuts(&disk, &driver.history, 3)?;
-    // A failed sync of a directory is in doubt for ever; only a power cut decides it.
-    if hit.is_some_and(|call| call.kind == OperationKind::SyncDirectory) {
-        return Ok(());
-    }
     driver
         .start_again()
         .map_err(|why| format!("started again: {why}"))?;

@@ -15,6 +15,7 @@ use super::failures::{kill, sweep};
 use super::importing::begin_anew;
 use super::open_segments::damage_every_end;
 use super::read_ahead::read_over_gaps;
+use super::recovery::go_on_from_a_doubtful_checkpoint;
 use super::removals::trim_while_a_run_is_written;
 use super::repairing::lend_something_else;
 use super::returning::{fail_to_prepare_a_free_file, read_while_the_file_goes_back};
@@ -110,6 +111,11 @@ fn files_removed_before_the_trim_is_durable_are_caught() {
 #[test]
 fn a_sequence_that_is_not_durable_before_its_first_frame_is_caught() {
     catches(Bug::SequenceAfterFrame, crashes);
+}
+
+#[test]
+fn trusting_a_checkpoint_that_may_be_gone_is_caught() {
+    panics(Bug::CheckpointNotSettled, go_on_from_a_doubtful_checkpoint);
 }
 
 #[test]

@@ -206,6 +206,7 @@ fn an_append_time_is_written_into_the_batch() {
         next: Offset(2),
         max_timestamp_ms: 78,
         append_time_ms: Some(5_000),
+        producer_id: None,
         reserve: crate::Reserve::Keep,
     };
     rig.store

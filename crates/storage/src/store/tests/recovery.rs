@@ -3,8 +3,9 @@
 use std::path::Path;
 
 use bytes::Bytes;
+use platform::disk::{Applied, FaultKind, OperationKind};
 
-use super::rig::{Rig, begin_checkpoint, copy, open, partition};
+use super::rig::{Rig, begin_checkpoint, copy, open, partition, read_all};
 
 #[test]
 fn an_empty_disk_gives_an_empty_store() {
@@ -190,4 +191,46 @@ fn a_disk_without_room_can_be_opened_and_read() {
     rig.disk.set_capacity(Some(0));
     let (mut rig, _) = rig.restart();
     assert_eq!(rig.read(0), [appended.concat(), last.to_vec()].concat());
+}
+
+/// A checkpoint takes its name and the sync of that fails; the process ends, another one starts over what it sees, and goes on until journal files are
+/// used again. Then the power fails.
+pub(super) fn go_on_from_a_doubtful_checkpoint() {
+    let mut rig = Rig::new();
+    let mut appended: Vec<Bytes> = Vec::new();
+    let mut append = |rig: &mut Rig, count: usize| {
+        for _ in 0..count {
+            appended.push(rig.append(0, 3_000));
+            rig.flush();
+            rig.prepare();
+        }
+        appended.concat()
+    };
+    append(&mut rig, 6);
+    rig.lay_out();
+    append(&mut rig, 14);
+    rig.lay_out_only();
+    rig.disk.fail_when(|call| {
+        let is_doubtful = call.kind == OperationKind::SyncDirectory && call.path == Path::new("checkpoints");
+        is_doubtful.then_some(FaultKind::Error {
+            errno: 5,
+            applied: Applied::All,
+        })
+    });
+    let job = begin_checkpoint(&mut rig.store);
+    rig.flush();
+    job.run().expect_err("its name is not synced");
+    rig.disk.clear_faults();
+    let (mut rig, _) = rig.restart();
+    let all = append(&mut rig, 6);
+    for choice in 0..40 {
+        let (mut store, _) = open(&rig.disk.crash(choice)).expect("all that it needs is there");
+        let read = read_all(&mut store, partition(0), 4_000).expect("it can be read");
+        assert_eq!(read, all, "cut {choice}");
+    }
+}
+
+#[test]
+fn a_checkpoint_that_may_be_gone_is_made_durable_first() {
+    go_on_from_a_doubtful_checkpoint();
 }

@@ -41,7 +41,9 @@ pub(in super::super::super) fn set_offsets() -> Value {
     let problems = [
         Kind::UnknownTopic,
         Kind::UnknownPartition,
+        Kind::NoOrder,
         Kind::OffsetOutOfRange,
+        Kind::PositionOutOfRange,
         Kind::GroupNotEmpty,
         Kind::InvalidGroup,
         Kind::StorageFault,

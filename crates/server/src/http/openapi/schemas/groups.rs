@@ -78,12 +78,19 @@ fn offsets() -> Vec<(&'static str, Value)> {
         "type": "integer", "minimum": 0,
         "description": "Instead: the first record of this time or a later one, in milliseconds since 1970; else the tail.",
     });
-    let new = with(&[("offset", wanted), ("timestamp_ms", time)]);
+    let position = json!({
+        "type": "integer", "minimum": 0,
+        "description": "Instead of all these, in a topic with one order: the cut of all partitions at this position.",
+    });
+    let new = with(&[("offset", wanted), ("timestamp_ms", time), ("position", position)]);
     let set = with(&[("before", or_null("integer")), ("offset", whole())]);
     let forgotten = object(&[("partition", whole()), ("offset", whole())], &[]);
     vec![
         ("GroupOffset", object(&told, &[])),
-        ("NewOffset", closed(&new, &["offset", "timestamp_ms"])),
+        (
+            "NewOffset",
+            closed(&new, &["partition", "offset", "timestamp_ms", "position"]),
+        ),
         (
             "SetOffsets",
             object(
