@@ -10,12 +10,15 @@ use bytes::{Bytes, BytesMut};
 use futures_util::future::join_all;
 use protocol::metadata::{Metadata, Topic};
 use protocol::order::{Place, TWIN_SUFFIX, keeper_of};
-use record::{Epoch, Offset, PartitionId, Position, TopicId};
+use record::{BATCH_OVERHEAD_BYTES, Epoch, Offset, PartitionId, Position, TopicId};
 use shard::{ReadRefusal, ReadRequest, ReadResult, Watch, Watcher};
 
 use super::cursor::{Cursor, extents, share_of};
 use super::home::{Home, Unfound};
 use crate::core::Core;
+
+/// Batches from this size on are not copied for their positions.
+const SHARED_BYTES_MIN: usize = 16 << 10;
 
 /// The epoch of all twins.
 pub(crate) const EPOCH: Epoch = Epoch(0);
@@ -144,33 +147,9 @@ impl Home {
             let (index, cursor) = read.map_err(Unfound::from)?;
             cursors.push((index, cursor?));
         }
-        let (mut bytes, mut end) = (0, places.first().map_or(Position(0), |first| first.position));
-        for mut place in places {
-            let found = cursors.iter_mut().find(|(index, _)| *index == place.partition);
-            let (_, cursor) = found.expect("each partition of a place was read");
-            let taken = cursor.take(&mut place);
-            for batches in taken.batches {
-                for batch in record::batches(&batches) {
-                    let (header, batch) = batch.map_err(|error| ReadRefusal::Fault(error.to_string()))?;
-                    if bytes > 0 && bytes + batch.len() > bytes_max {
-                        return Ok(end);
-                    }
-                    let first = place.position.0 as i64 + (header.base_offset.0 - place.first.0);
-                    let next = Position((first + header.next_offset().0 - header.base_offset.0) as u64);
-                    // Where a page ends inside of a batch, two places have it.
-                    if next > end {
-                        bytes += batch.len();
-                        result.batches.push(at_offset(batch, Offset(first)));
-                        end = next;
-                    }
-                }
-            }
-            let is_behind = end < place.end();
-            if is_behind && !taken.is_complete {
-                return Ok(end);
-            }
-            end = end.max(place.end());
-        }
+        let first = places.first().map_or(Position(0), |first| first.position);
+        let (moved, end) = take_batches(places, &mut cursors, bytes_max, first)?;
+        result.batches = at_positions(&moved);
         Ok(end)
     }
 
@@ -224,7 +203,62 @@ fn position(position: Position) -> Offset {
     Offset(position.0 as i64)
 }
 
-/// A batch with another base offset, which stands outside of its checksum.
+/// The batches of places, with their positions, until there are so many bytes; and the position behind them.
+fn take_batches(
+    places: Vec<Place>,
+    cursors: &mut [(i32, Cursor)],
+    bytes_max: usize,
+    first: Position,
+) -> Result<(Vec<(Bytes, Offset)>, Position), ReadRefusal> {
+    let (mut moved, mut bytes, mut end) = (Vec::new(), 0, first);
+    for mut place in places {
+        let found = cursors.iter_mut().find(|(index, _)| *index == place.partition);
+        let (_, cursor) = found.expect("each partition of a place was read");
+        let taken = cursor.take(&mut place);
+        for batches in &taken.batches {
+            for batch in record::batches(batches) {
+                let (header, batch) = batch.map_err(|error| ReadRefusal::Fault(error.to_string()))?;
+                if bytes > 0 && bytes + batch.len() > bytes_max {
+                    return Ok((moved, end));
+                }
+                let first = place.position.0 as i64 + (header.base_offset.0 - place.first.0);
+                let next = Position((first + header.next_offset().0 - header.base_offset.0) as u64);
+                // Where a page ends inside of a batch, two places have it.
+                if next > end {
+                    bytes += batch.len();
+                    moved.push((batches.slice_ref(batch), Offset(first)));
+                    end = next;
+                }
+            }
+        }
+        let is_behind = end < place.end();
+        if is_behind && !taken.is_complete {
+            return Ok((moved, end));
+        }
+        end = end.max(place.end());
+    }
+    Ok((moved, end))
+}
+
+/// Batches with other base offsets, which stand outside of their checksums. Of a large one the header alone is copied, and is a part of its own; the last one
+/// is whole.
+fn at_positions(batches: &[(Bytes, Offset)]) -> Vec<Bytes> {
+    let mut parts = Vec::with_capacity(2 * batches.len());
+    for (at, (batch, first)) in batches.iter().enumerate() {
+        let is_last = at + 1 == batches.len();
+        let copied = match is_last || batch.len() < SHARED_BYTES_MIN {
+            true => batch.len(),
+            false => BATCH_OVERHEAD_BYTES,
+        };
+        parts.push(at_offset(&batch[..copied], *first));
+        if copied < batch.len() {
+            parts.push(batch.slice(copied..));
+        }
+    }
+    parts
+}
+
+/// A batch, or its header, with another base offset.
 fn at_offset(batch: &[u8], first: Offset) -> Bytes {
     let mut moved = BytesMut::from(batch);
     record::set_base_offset(&mut moved, first);

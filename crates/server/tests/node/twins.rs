@@ -277,6 +277,27 @@ fn a_damaged_batch_is_no_better_for_going_to_a_twin() {
 }
 
 #[test]
+fn batches_of_all_sizes_are_read_whole_and_at_their_positions() {
+    let node = TestNode::start();
+    let mut wire = node.connect();
+    wire.create_topic("t", 3, &[("ropewalk.order", "total")]);
+    let values: Vec<String> = (0..12)
+        .map(|number| number.to_string().repeat([5, 9_000, 60_000][number % 3]))
+        .collect();
+    for (number, value) in values.iter().enumerate() {
+        let appended = wire.produce("t", (number % 2) as i32, batch(&[(0, value), (0, "and more")]));
+        assert_eq!(appended.error_code, 0);
+    }
+    let found = wire.read_all(TWIN, 0, 0);
+    let expected = values.iter().flat_map(|value| [value.as_str(), "and more"]);
+    let found = found.iter().map(|record| {
+        let value = record.value.as_deref().unwrap_or_default();
+        (record.offset.0, std::str::from_utf8(value).expect("text"))
+    });
+    assert!(found.eq((0..).zip(expected)), "the twin has all of them");
+}
+
+#[test]
 fn a_twin_is_trimmed_at_a_cut_of_all_partitions() {
     let node = TestNode::start();
     filled(&node);
