@@ -164,15 +164,15 @@ async fn answer(
         Err(_) => return refused(ErrorCode::RequestTimedOut, None),
     };
     match (outcome, twin) {
-        (Ok(appended), Some(topic)) => match position_of(core, topic, &appended).await {
+        (Ok(appended), Some(topic)) => match position_of(core, topic, &appended, deadline).await {
             Ok(position) => PartitionProduceResponse {
                 base_offset: position.0 as i64,
                 log_append_time_ms: appended.append_time_ms.unwrap_or(-1),
                 log_start_offset: 0,
                 ..refused(ErrorCode::None, None)
             },
-            // It is there: sent again, it is asked for once more.
-            Err(unfound) => refused(ErrorCode::RequestTimedOut, Some(unfound.to_string())),
+            // It is there. An idempotent producer that sends it again has it looked for once more.
+            Err(why) => refused(ErrorCode::RequestTimedOut, why),
         },
         (Ok(appended), None) => PartitionProduceResponse {
             base_offset: appended.first_offset.0,
@@ -196,7 +196,15 @@ async fn answer(
 }
 
 /// The position of a batch that was sent to the twin of a topic. One that was there before is looked for.
-async fn position_of(core: &Core, topic: TopicId, appended: &AppendOutcome) -> Result<Position, Unfound> {
+///
+/// # Errors
+/// A sentence why it is not found; none if the time is over.
+async fn position_of(
+    core: &Core,
+    topic: TopicId,
+    appended: &AppendOutcome,
+    deadline: Instant,
+) -> Result<Position, Option<String>> {
     if let Some(position) = appended.position {
         return Ok(position);
     }
@@ -209,7 +217,11 @@ async fn position_of(core: &Core, topic: TopicId, appended: &AppendOutcome) -> R
             let home = core.home(topic).ok_or_else(gone)?;
             home.position_of(&core, place).await
         });
-    asked.await?
+    let told = |unfound: Unfound| Some(unfound.to_string());
+    match timeout_at(deadline, asked).await {
+        Ok(found) => found.map_err(Unfound::from).flatten().map_err(told),
+        Err(_) => Err(None),
+    }
 }
 
 /// The name of a topic that a request may have given by its id only.

@@ -21,7 +21,8 @@ pub(crate) fn append_code(refusal: &AppendRefusal) -> ErrorCode {
         AppendRefusal::BaseOffset { .. }
         | AppendRefusal::TailMoved { .. }
         | AppendRefusal::OffsetMoved { .. }
-        | AppendRefusal::NoOrder => ErrorCode::InvalidRecord,
+        | AppendRefusal::NoOrder
+        | AppendRefusal::OrderNotOpen => ErrorCode::InvalidRecord,
         // As in Kafka, a wrong time goes before everything else.
         AppendRefusal::Records(bad) if bad.has_bad_times() => ErrorCode::InvalidTimestamp,
         AppendRefusal::Records(_) => ErrorCode::InvalidRecord,

@@ -136,7 +136,7 @@ impl Shard {
             attempt.request.conditions.tail.is_some(),
         );
         let strand = attempt.request.is_cut_at_once().then(|| {
-            // What was staged before it has its positions before it.
+            // Earlier batches have their positions before it.
             self.stage_cuts();
             self.orders.strand_of(id.topic)
         });
@@ -215,7 +215,17 @@ impl Shard {
             && numbered.first_offset != wanted
         {
             let next = numbered.first_offset;
-            return Err(AppendRefusal::OffsetMoved { wanted, next });
+            // Another leader may have another end by now.
+            return Err(match self.holds_lease(id, &partition.role) {
+                true => AppendRefusal::OffsetMoved { wanted, next },
+                false => AppendRefusal::NotLeader,
+            });
+        }
+        if attempt.request.conditions.tail.is_some() && self.orders.strand_of(id.topic).is_none() {
+            return Err(match partition.is_ordered() {
+                true => AppendRefusal::OrderNotOpen,
+                false => AppendRefusal::NoOrder,
+            });
         }
         Ok(checked)
     }
@@ -296,7 +306,7 @@ impl Shard {
         Attempted::Done
     }
 
-    /// Puts a batch into the journal, if it takes its positions at once then with its cut behind it. Says whether it did.
+    /// Puts a batch into the journal. With a strand it takes its positions at once, and its cut follows it; says whether that is so.
     fn stage_batch(
         &self,
         strand: Option<&mut Partition>,
@@ -304,14 +314,13 @@ impl Shard {
         request: &mut AppendRequest,
     ) -> Result<bool, Unstaged> {
         let tail = request.conditions.tail;
-        match (strand, tail) {
-            (None, Some(_)) => return Err(Unstaged::Refused(AppendRefusal::NoOrder)),
-            (Some(strand), _) => match self.stage_with_cut(strand, (id, place), &mut request.batch, tail) {
-                // It gets its positions with the next frame.
-                Err(Unstaged::Error(_)) if tail.is_none() => {}
-                staged => return staged.map(|()| true),
-            },
-            (None, None) => {}
+        if let Some(strand) = strand {
+            let staged = self.stage_with_cut(strand, (id, place), &mut request.batch, tail);
+            let has_no_room = matches!(staged, Err(Unstaged::Error(_)));
+            if tail.is_some() || !has_no_room {
+                return staged.map(|()| true);
+            }
+            // There may be room for the batch alone: it gets its positions with the next frame.
         }
         let staged = self.store.borrow_mut().append(id, place, &mut request.batch);
         staged.map(|()| false).map_err(Unstaged::Error)
@@ -515,8 +524,14 @@ impl Shard {
     }
 
     fn refuse_for(&self, partition: &Partition, request: AppendRequest, refusal: AppendRefusal) {
-        let counters = partition.counters(request.partition.topic, &self.topic_book);
-        counters.failed_appends.add(1);
+        let is_condition = matches!(
+            refusal,
+            AppendRefusal::TailMoved { .. } | AppendRefusal::OffsetMoved { .. }
+        );
+        if !is_condition {
+            let counters = partition.counters(request.partition.topic, &self.topic_book);
+            counters.failed_appends.add(1);
+        }
         refuse(request, refusal);
     }
 }

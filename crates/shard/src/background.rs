@@ -103,10 +103,8 @@ impl Shard {
 
     /// Refuses appends while the disk has less than its reserve left; `None` has them taken again.
     pub fn set_disk_shortage(&self, shortage: Option<DiskShortage>) {
-        let is_short = shortage.is_some();
-        if self.disk_shortage.replace(shortage).is_some() != is_short {
-            self.store.borrow_mut().set_short_of_space(is_short);
-        }
+        self.disk_shortage.set(shortage);
+        self.store.borrow_mut().set_short_of_space(shortage.is_some());
     }
 }
 

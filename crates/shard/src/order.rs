@@ -146,7 +146,7 @@ impl Shard {
         let cut_bytes = CUT_BYTES + RUN_BYTES * (order.cutter.partitions_staged() + 1);
         let mut store = self.store.borrow_mut();
         store
-            .make_room_for_two([batch.len(), cut_bytes], place.reserve)
+            .make_room_for_two(batch, cut_bytes, place.reserve)
             .map_err(Unstaged::Error)?;
         let (_, entry) = store.bounds(order.strand).expect("it was found");
         let offsets = place.first..place.next;

@@ -158,8 +158,8 @@ impl Checkpoint {
         Ok(Some(checkpoint))
     }
 
-    /// Writes the checkpoint once more as it is, if there is one; durable on return. Whoever wrote it may have ended before that was sure, or after its sync had
-    /// failed, and what is read now would be the one before it after a power cut. Blocks.
+    /// Writes the checkpoint once more as it is, if there is one; durable on return. The process that wrote it may have ended before that was sure, or
+    /// after its sync had failed: after a power cut the one before it would be read. Blocks.
     ///
     /// # Errors
     /// The disk's.
@@ -169,7 +169,8 @@ impl Checkpoint {
         }
         let path = path(identity);
         match disk.read_whole(&path, FILE_BYTES_MAX) {
-            Ok(bytes) => disk.replace(&path, &bytes),
+            Ok(bytes) if is_whole(&bytes, identity) => disk.replace(&path, &bytes),
+            Ok(_) => Err(io::Error::other("the checkpoint does not read as it did before")),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             Err(error) => Err(error),
         }
@@ -402,6 +403,15 @@ fn decode_witness(decoder: &mut Decoder<'_>) -> Option<Witness> {
         journal: decoder.u32()?,
         frame: decoder.u64()?,
     })
+}
+
+/// Says whether these bytes are a checkpoint of this journal as it was written.
+fn is_whole(bytes: &[u8], identity: &JournalIdentity) -> bool {
+    let Some((header, payload)) = bytes.split_at_checked(HEADER_BYTES) else {
+        return false;
+    };
+    let checksum = identity.checksum(&[&header[..16], payload]);
+    header[..8] == MAGIC && header[16..] == checksum.to_le_bytes()
 }
 
 #[cfg(test)]

@@ -118,8 +118,8 @@ impl<Number: SharedNumber> Cutter<Number> {
         Some(self.cut_from(base, entry))
     }
 
-    /// The same, of whole batches that are staged now besides. With a `tail`, of these alone, and only if their first position is that one and all below is
-    /// ordered; else nothing has changed, and [`Cutter::show`] has to be called, for others may have waited for that.
+    /// Takes note of whole batches, and cuts at once. With a `tail` only these are cut, and only if their first position is that one and all below is ordered.
+    /// If not, nothing has changed, and [`Cutter::show`] has to be called: others may have waited meanwhile.
     ///
     /// # Panics
     /// As [`Cutter::note`] and [`Cutter::cut`].

@@ -126,6 +126,7 @@ impl Producers {
             self.shares.note(change);
             self.share_changes.push(change);
         }
-        self.complete_from = self.complete_from.map(|known| known.max(ProducerId(id.0 + 1)));
+        let next = ProducerId(id.handed_out().0 + 1);
+        self.complete_from = self.complete_from.map(|known| known.max(next));
     }
 }

@@ -14,7 +14,7 @@ use crate::encoding::{DecodeError, Reader, Writer};
 const FIELD: &str = "producers";
 /// Id, epoch, silence, next sequence, what follows, the number of batches.
 const ENTRY_BYTES_MIN: usize = 8 + 2 + 8 + 4 + 1 + 1;
-/// A producer without a transaction and without sequences of a twin's: nothing of these follows.
+/// A producer without a transaction: nothing of one follows.
 const NOTHING_FOLLOWS: u8 = 0;
 const BATCH_BYTES: usize = 4 + 4 + 8 + 8;
 /// Bytes that a producer takes in a checkpoint, at most.

@@ -183,6 +183,36 @@ fn smaller_limits_forget_nobody_that_may_still_retry() {
 }
 
 #[test]
+fn a_forgotten_producer_of_a_twin_says_nothing_of_those_that_come_later() {
+    let mut producers = Producers::new(limits(5));
+    producers.begin_at(ProducerId(0));
+    let of_twin = Stamp {
+        id: ProducerId(3).on_twin(),
+        ..stamp(3, 0, 0)
+    };
+    assert_eq!(producers.check(of_twin, 1, &at(SECOND)), Ok(Sequence::First));
+    producers.note(SECOND, of_twin, batch(0, 1, 0));
+    producers.handle_time(20 * SECOND);
+    assert_eq!(producers.len(), 0);
+    let bytes = written(&producers, 20 * SECOND);
+    for producers in [
+        read(20 * SECOND, limits(5), &bytes).expect("just written"),
+        producers,
+    ] {
+        let missing = Err(SequenceError::OutOfOrder { expected: 0, got: 5 });
+        for id in [ProducerId(4), ProducerId(4).on_twin()] {
+            let later = Stamp { id, ..stamp(4, 0, 5) };
+            assert_eq!(producers.check(later, 1, &at(20 * SECOND)), missing);
+        }
+        // It may be the one that was forgotten.
+        assert_eq!(
+            producers.check(stamp(3, 0, 5), 1, &at(20 * SECOND)),
+            Ok(Sequence::First)
+        );
+    }
+}
+
+#[test]
 fn a_snapshot_of_the_first_version_says_of_nobody_that_it_is_new() {
     let mut producers = Producers::new(limits(5));
     producers.begin_at(ProducerId(7));

@@ -232,8 +232,13 @@ async fn look_at_twin(
     check_epoch(epoch).map_err(refused)?;
     match query {
         Query::Latest => Ok(Found::place(home.tail(), Some(EPOCH))),
+        Query::Earliest => {
+            let first = home.earliest(core).await;
+            let first = first.map_err(|unfound| read_code(&unfound.into()))?;
+            Ok(Found::place(Offset(first.0 as i64), Some(EPOCH)))
+        }
         Query::Tiered => Ok(Found::NOTHING),
-        Query::Earliest | Query::Newest | Query::Since(_) => {
+        Query::Newest | Query::Since(_) => {
             let found = positions_of(core, home, query).await?.into_iter();
             let found = match query {
                 Query::Newest => found.max_by_key(|found| (found.timestamp_ms, found.offset)),

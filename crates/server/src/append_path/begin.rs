@@ -262,7 +262,11 @@ fn start_append(
     let (request, answer) = AppendRequest::new(id, batch, acks);
     let request = request.sent_from(caller.address()).within(allowance);
     send_to_owner(core, request.to_twin());
-    Pending::OfTwin(known.id, answer)
+    match acks {
+        // Nobody is told where it is.
+        Acks::None => Pending::Answer(answer),
+        _ => Pending::OfTwin(known.id, answer),
+    }
 }
 
 /// Hands a batch to the core that owns its partition, behind everything handed to it before.

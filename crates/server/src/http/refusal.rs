@@ -40,6 +40,7 @@ impl From<AppendRefusal> for Problem {
             | AppendRefusal::ReservedChangesSpent { .. }
             | AppendRefusal::JournalDead(_)
             | AppendRefusal::Starting
+            | AppendRefusal::OrderNotOpen
             | AppendRefusal::Stopping => Kind::Unavailable,
             AppendRefusal::FlushFailed(_) | AppendRefusal::TooFewHold => Kind::OutcomeUnknown,
             AppendRefusal::JournalFull { .. } => Kind::Busy,

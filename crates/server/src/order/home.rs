@@ -140,14 +140,35 @@ impl Home {
         core: &Rc<Core>,
         (partition, offset): (i32, Offset),
     ) -> Result<Position, Unfound> {
+        self.first_where(core, |vector| super::at(vector, partition) > offset)
+            .await
+    }
+
+    /// The first position whose record is kept, by the first offsets that partitions keep; the first that is not ordered if there is none.
+    ///
+    /// # Errors
+    /// See [`Unfound`].
+    pub(crate) async fn first_kept(
+        self: &Rc<Self>,
+        core: &Rc<Core>,
+        log_starts: &[Offset],
+    ) -> Result<Position, Unfound> {
+        let has_kept = |vector: &[Offset]| vector.iter().zip(log_starts).any(|(next, first)| next > first);
+        self.first_where(core, has_kept).await
+    }
+
+    /// The first position behind which the vector is so. It stays so once it is, for vectors rise.
+    async fn first_where(
+        self: &Rc<Self>,
+        core: &Rc<Core>,
+        is_so: impl Fn(&[Offset]) -> bool,
+    ) -> Result<Position, Unfound> {
         let end = self.ordered(core).await?;
-        // The vector rises with the position: the last one whose vector has not passed the offset is that of the record.
         let (mut low, mut high) = (0, end.0);
         while low < high {
             let middle = low + (high - low) / 2;
             let vector = self.vector_at(core, Position(middle + 1)).await?;
-            let next = vector.and_then(|vector| vector.get(partition as usize).copied());
-            match next.unwrap_or(Offset::ZERO) > offset {
+            match is_so(&vector.unwrap_or_default()) {
                 true => high = middle,
                 false => low = middle + 1,
             }

@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use futures_util::future::join_all;
+use protocol::metadata::Topic;
 use record::{Offset, PartitionId, Position};
 use shard::AppendRefusal;
 
@@ -49,7 +50,30 @@ impl Home {
         for trimmed in join_all(trims).await {
             trimmed.map_err(Unfound::from)??;
         }
-        Ok(wanted)
+        Ok(self.earliest(core).await?)
+    }
+
+    /// The first position whose record is kept; the first that is not ordered if there is none.
+    ///
+    /// # Errors
+    /// See [`Unfound`].
+    pub(crate) async fn earliest(self: &Rc<Self>, core: &Rc<Core>) -> Result<Position, Unfound> {
+        let topic = self.topic();
+        let count = core.with_metadata(|metadata| metadata.topic(topic).map_or(0, Topic::partition_count));
+        let asked = (0..count).map(|index| {
+            let id = PartitionId { topic, index };
+            let shard = core.facts.shard_of(id);
+            let ask = move |core: Rc<Core>| async move {
+                core.shard(shard).with_leader(id, |leader| leader.log_start())
+            };
+            core.facts.mailboxes.carry_out(core.facts.core_of(shard), ask)
+        });
+        let mut log_starts = Vec::new();
+        for log_start in join_all(asked).await {
+            // One that is not led any more keeps nothing for its readers here.
+            log_starts.push(log_start?.unwrap_or(Offset(i64::MAX)));
+        }
+        self.first_kept(core, &log_starts).await
     }
 }
 

@@ -23,8 +23,8 @@ const SHARED_BYTES_MIN: usize = 16 << 10;
 /// The epoch of all twins.
 pub(crate) const EPOCH: Epoch = Epoch(0);
 
-/// The partition that has the records which are appended to the twin: one, so that they have the order there in which they were sent. Who wants more of them at
-/// once appends to the partitions.
+/// The partition that has the records which are appended to the twin: one, so that they have the order there in which they were sent. More
+/// at once come from appends to the partitions.
 pub(crate) const TWIN_PARTITION: i32 = 0;
 
 /// The name of a topic's twin.

@@ -207,6 +207,9 @@ fn appends_to_a_twin_are_answered_with_their_positions() {
         values,
         ["more", "yet more", "more", "yet more", "between", "by id"]
     );
+    let frame = wire.frame(12, &produce_request(TWIN, 0, batch(&[(0, "unanswered")]), 0));
+    wire.send(&frame);
+    eventually("it is there", || offset_of(&mut wire, LATEST).0 == 16);
     let other = wire.produce(TWIN, 1, batch(&[(0, "more")]));
     assert_eq!(code(other.error_code), ErrorCode::UnknownTopicOrPartition);
     wire.create_topic("plain", 1, &[]);

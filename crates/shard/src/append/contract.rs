@@ -234,9 +234,12 @@ pub enum AppendRefusal {
         /// The one that it would have.
         next: Offset,
     },
-    /// Its topic has no order, or none that is open.
-    #[error("the append is for a position, and the topic has no order that is open (ropewalk.order)")]
+    /// Its topic has no order.
+    #[error("the append is for a position, and the records of the topic have none: set ropewalk.order=total")]
     NoOrder,
+    /// Its topic is to have an order that is not open yet.
+    #[error("the append is for a position, and the topic's order is not open yet")]
+    OrderNotOpen,
     /// The leader does not take it.
     #[error(transparent)]
     Leader(AppendError),

@@ -324,13 +324,18 @@ impl Files {
     /// Frees the files before the one with `file_sequence`, which recovery will begin with from now on. Those that are
     /// `adopted` are segments now.
     pub(super) fn release_before(&mut self, file_sequence: u64, adopted: &BTreeSet<u64>) {
-        self.free.append(&mut self.held_back);
+        self.release_held_back();
         while self.used.len() > 1 && self.used[0].sequence < file_sequence {
             let file = self.used.pop_front().expect("there are two");
             if !adopted.contains(&file.sequence) || planted(Bug::AdoptedFileReused) {
                 self.free.push(file);
             }
         }
+    }
+
+    /// A checkpoint is durable: no earlier one needs anything any more.
+    pub(super) fn release_held_back(&mut self) {
+        self.free.append(&mut self.held_back);
     }
 
     pub(super) fn next_preparation(&mut self) -> Option<PrepareFile> {

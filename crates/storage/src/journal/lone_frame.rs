@@ -1,5 +1,5 @@
 //! A large batch as a frame of its own: it was received into memory that has room for a frame's headers in front of it, and goes
-//! to the disk from where it is. What is staged before it is sealed before it: frames keep the order of appends. One small entry may stand
+//! to the disk from where it is. Earlier entries are sealed before it: frames keep the order of appends. One small entry may stand
 //! behind it in its frame.
 
 use super::frame::{ENTRY_HEADER_BYTES, EntryHeader, FRAME_HEADER_BYTES};
@@ -22,8 +22,8 @@ impl Journal {
             .map(drop)
     }
 
-    /// Makes the batch the next frame, without a copy, and of an entry behind it a part of that. Room was made before. Returns where the payloads of both
-    /// are.
+    /// Makes the batch the next frame, without a copy, and puts an entry behind it into the same frame. Room was made before. Returns where the payloads
+    /// of both are.
     pub(crate) fn stage_frame(
         &mut self,
         header: &EntryHeader,

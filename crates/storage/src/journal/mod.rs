@@ -309,6 +309,11 @@ impl Journal {
         }
     }
 
+    /// A checkpoint is durable: no earlier one needs anything any more.
+    pub(crate) fn release_held_back(&mut self) {
+        self.files.release_held_back();
+    }
+
     /// Gives up what comes before `start`, where a durable checkpoint says that recovery begins. Files are reused by what
     /// it says and not by where frames are now: the frame that it names may have gone to the next file since. Not those
     /// that are `adopted`, by their sequences: they are segments now.

@@ -72,6 +72,18 @@ impl Journal {
         Ok(staged)
     }
 
+    /// Sees to it that entries can be staged in one frame which have so many bytes together, but for the header of one.
+    pub(crate) fn make_room_in_frame(
+        &mut self,
+        payload_bytes: usize,
+        reserve: Reserve,
+    ) -> Result<(), StageError> {
+        if let Some(reason) = &self.dead {
+            return Err(StageError::Dead(reason.clone()));
+        }
+        self.make_room(ENTRY_HEADER_BYTES + payload_bytes, reserve)
+    }
+
     /// Says whether entries with payloads of these lengths can all be staged now, in one frame or in several.
     pub(crate) fn has_room(&self, payloads: impl IntoIterator<Item = usize>, reserve: Reserve) -> bool {
         let alone = |payload| round_up_to_block(FRAME_HEADER_BYTES + ENTRY_HEADER_BYTES + payload) as u64;

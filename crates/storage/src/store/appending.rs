@@ -79,29 +79,30 @@ impl Store {
         Ok(())
     }
 
-    /// Sees to it that two batches of these lengths can be staged, one directly behind the other.
+    /// Sees to it that a batch and a small one of at most `behind` bytes can be staged as parts of one frame.
     ///
     /// # Errors
-    /// When the journal cannot take them now, or ever; then nothing has changed.
-    pub fn make_room_for_two(&mut self, lengths: [usize; 2], reserve: Reserve) -> Result<(), StageError> {
-        let dead = self.dead().map(str::to_owned);
-        if let Some(reason) = dead {
-            return Err(StageError::Dead(reason));
+    /// When the journal cannot take them now, or ever; then nothing was staged.
+    pub fn make_room_for_two(
+        &mut self,
+        batch: &mut BatchBytes,
+        behind: usize,
+        reserve: Reserve,
+    ) -> Result<(), StageError> {
+        if let BatchBytes::Alone(memory) = batch
+            && !memory.has_room_behind(ENTRY_HEADER_BYTES + behind)
+        {
+            *batch = BatchBytes::Shared(Bytes::copy_from_slice(memory.batch()));
         }
-        if self.journal.has_room(lengths, reserve) {
-            return Ok(());
-        }
-        let [first, second] = lengths;
-        self.journal
-            .make_room_for_frame(first + ENTRY_HEADER_BYTES + second, reserve)?;
-        match self.journal.has_room(lengths, reserve) {
-            true => Ok(()),
-            false => Err(StageError::Full),
+        let payload_bytes = batch.len() + ENTRY_HEADER_BYTES + behind;
+        match batch {
+            BatchBytes::Shared(_) => self.journal.make_room_in_frame(payload_bytes, reserve),
+            BatchBytes::Alone(_) => self.journal.make_room_for_frame(payload_bytes, reserve),
         }
     }
 
-    /// Stages a batch, and a small one of another partition behind it: in one frame, if the first is in memory of its own that has room for both. The caller
-    /// has called `make_room_for_two`, and staged nothing since.
+    /// Stages a batch, and a small one of another partition behind it, in one frame: after a crash both are there, or neither. The caller has called
+    /// `make_room_for_two`, and staged nothing since.
     ///
     /// # Panics
     /// If there is no room, or as in [`Store::append`].
@@ -111,14 +112,12 @@ impl Store {
         (behind, append_behind, bytes): (PartitionId, &Append, Bytes),
     ) {
         let entry_bytes = ENTRY_HEADER_BYTES + bytes.len();
-        let has_room = |batch: &BatchBytes| match batch {
-            BatchBytes::Alone(memory) => memory.has_room_behind(entry_bytes),
-            BatchBytes::Shared(_) => false,
-        };
-        if !has_room(batch) {
+        if matches!(batch, BatchBytes::Shared(_)) {
             let first = self.append(id, append, batch);
+            let frame = self.journal.pending_frame();
             let second = self.append(behind, append_behind, &mut BatchBytes::Shared(bytes));
-            return first.and(second).expect("there was room for both");
+            first.and(second).expect("there was room for both");
+            return assert!(self.journal.pending_frame() == frame, "both are in one frame");
         }
         let header = entry_of(log_of(&mut self.partitions, id), id, append, batch.len());
         let log_behind = log_of(&mut self.partitions, behind);

@@ -125,6 +125,7 @@ impl Store {
             return Err(error);
         }
         self.is_settled = true;
+        self.removals.release();
         let given_up = self.given_up_meanwhile(&job.checkpoint);
         let mut held = self.adopted.clone();
         held.extend(

@@ -108,6 +108,11 @@ impl Layout {
         round.before_frame
     }
 
+    /// Says whether a checkpoint is being written.
+    pub(super) fn is_checkpointing(&self) -> bool {
+        self.round.as_ref().is_some_and(|round| round.checkpointing)
+    }
+
     /// Takes note of how large the checkpoint became.
     pub(super) fn note_checkpoint(&mut self, bytes: u64) {
         self.checkpoint_bytes = bytes;

@@ -142,8 +142,11 @@ impl Store {
     ) -> Result<(Store, Recovered), Fault> {
         let (mut replay, mut scanned) = recover(&disk, &config.identity, &mut |_, _| Ok(()))?;
         let is_settled = settle(&disk, &config.identity)?;
+        let deleted = Deleted::recovered(&replay.removals);
+        let mut removals = Removals::listed(std::mem::take(&mut replay.removals));
         if !is_settled {
             scanned.files.hold_back();
+            removals.hold_back();
         }
         let logs = replay.logs.values();
         let segments = logs.flat_map(|log| log.segments.iter().map(|segment| (&log.id, segment.name())));
@@ -196,8 +199,8 @@ impl Store {
             partitions: replay.logs,
             layout: Layout::recovered(unlaid, recovered.journal_bytes),
             adopted,
-            deleted: Deleted::recovered(&replay.removals),
-            removals: Removals::listed(replay.removals),
+            deleted,
+            removals,
             returning: Returning::default(),
             imports: Imports::default(),
             compaction: Compaction::default(),
@@ -215,16 +218,39 @@ impl Store {
 fn settle(disk: &Arc<dyn Disk>, identity: &JournalIdentity) -> Result<bool, Fault> {
     match Checkpoint::settle(disk, identity) {
         Ok(()) => Ok(true),
-        Err(error) if error.kind() == io::ErrorKind::StorageFull => {
-            // What is stored can be read all the same, and room be made.
+        // All that is stored can be read all the same, and room be made.
+        Err(error) if is_full(&error) => {
             tracing::warn!(
-                "the disk is full: nothing that an earlier checkpoint names is used again before there is a new one"
+                %error,
+                "the checkpoint cannot be written once more: files that an earlier one needs are neither used again nor removed until it is"
             );
             Ok(false)
         }
         Err(error) => {
             let path = disk.root().join("checkpoints").display().to_string();
             Err(Doing::Opening.failed(error).at(path))
+        }
+    }
+}
+
+fn is_full(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
+    )
+}
+
+impl Store {
+    /// Tries once more to make the checkpoint durable that this store was opened with, if that has failed. To be called about once a second; it blocks for a
+    /// small write then.
+    pub(super) fn settle(&mut self) {
+        if self.is_settled || self.layout.is_checkpointing() {
+            return;
+        }
+        if let Ok(true) = settle(&self.disk, &self.config.identity) {
+            self.is_settled = true;
+            self.removals.release();
+            self.journal.release_held_back();
         }
     }
 }

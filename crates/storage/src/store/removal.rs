@@ -71,6 +71,8 @@ struct Unnamed {
 pub(super) struct Removals {
     /// Each in its own place, and the frame that must be durable before.
     waiting: VecDeque<(Box<Removal>, u64)>,
+    /// Those whose files an earlier checkpoint needs, where the one that was read may not be durable.
+    held_back: VecDeque<(Box<Removal>, u64)>,
     under_way: Option<Removal>,
     /// Large files on their way out.
     unnamed: Vec<Unnamed>,
@@ -85,6 +87,16 @@ impl Removals {
         }
     }
 
+    /// Has those that wait now wait for a durable checkpoint.
+    pub(super) fn hold_back(&mut self) {
+        self.held_back.append(&mut self.waiting);
+    }
+
+    /// A checkpoint is durable: nothing is held back any more.
+    pub(super) fn release(&mut self) {
+        self.waiting.append(&mut self.held_back);
+    }
+
     /// Has files removed once `frame` is durable.
     pub(super) fn push(&mut self, removal: Removal, frame: u64) {
         self.waiting.push_back((Box::new(removal), frame));
@@ -97,7 +109,8 @@ impl Removals {
 
     /// All that are not made.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Removal> {
-        let waiting = self.waiting.iter().map(|(removal, _)| removal.as_ref());
+        let waiting = self.waiting.iter().chain(&self.held_back);
+        let waiting = waiting.map(|(removal, _)| removal.as_ref());
         waiting.chain(&self.under_way)
     }
 }
@@ -360,8 +373,7 @@ impl Store {
     /// The next files to remove, if any may be and none are being removed. Never while a layout step is out: it may be
     /// writing there.
     pub fn next_removal(&mut self) -> Option<RemovalJob> {
-        let may_remove = self.is_settled && !self.layout.is_stepping();
-        if !may_remove || self.removals.under_way.is_some() {
+        if self.layout.is_stepping() || self.removals.under_way.is_some() {
             return None;
         }
         let unnamed = self.removals.unnamed.pop().map(Doomed::Unnamed);
@@ -392,6 +404,11 @@ impl Store {
             return None;
         }
         self.removals.waiting.pop_front();
+        if !self.is_settled && removal.adopted.is_some() {
+            // For an earlier checkpoint it is a file of the journal.
+            self.removals.held_back.push_back((Box::new(removal), frame));
+            return self.next_given_up();
+        }
         self.removals.under_way = Some(removal);
         let keep = removal.adopted.is_some_and(|file| self.wants_back(&file));
         Some(Doomed::GivenUp { removal, keep })

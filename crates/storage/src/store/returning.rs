@@ -75,9 +75,10 @@ impl Returning {
 
 impl Store {
     /// Has the files of segments that are given up removed, so that the disk has their space, instead of going back to the journal;
-    /// or no longer.
+    /// or no longer. To be called about once a second.
     pub fn set_short_of_space(&mut self, short: bool) {
         self.short_of_space = short;
+        self.settle();
     }
 
     /// Says whether the journal is to have a file back. It never has more files than it may grow to.

@@ -21,10 +21,14 @@ const IF_OFFSET: &str = "if_offset";
 pub(super) fn read(headers: &HeaderMap, query: &Query) -> Result<Conditions, Problem> {
     let number = |name| query.number(name, 0..=i64::MAX);
     let in_query = number(IF_TAIL)?.map(|tail| Position(tail as u64));
-    let in_header = headers
-        .get(header::IF_MATCH)
-        .map(|value| tail_of(value.as_bytes()));
-    let in_header = in_header.transpose()?;
+    let mut in_header = None;
+    for value in headers.get_all(header::IF_MATCH) {
+        let tail = tail_of(value.as_bytes())?;
+        if in_header.replace(tail).is_some() {
+            let detail = "If-Match is one position, and is said twice";
+            return Err(Problem::new(Kind::MalformedHeader, detail).with("header", "If-Match"));
+        }
+    }
     if in_query.is_some() && in_header.is_some() {
         let detail = "the tail is said twice: if_tail in the query, and If-Match";
         return Err(Problem::new(Kind::MalformedQuery, detail).with("parameter", IF_TAIL));
@@ -38,7 +42,10 @@ pub(super) fn read(headers: &HeaderMap, query: &Query) -> Result<Conditions, Pro
 /// The position in an entity tag (RFC 9110, section 8.8.3), a strong one.
 fn tail_of(tag: &[u8]) -> Result<Position, Problem> {
     let text = std::str::from_utf8(tag).ok();
-    let number = text.and_then(|text| text.strip_prefix('"')?.strip_suffix('"')?.parse::<i64>().ok());
+    let digits = text.and_then(|text| text.strip_prefix('"')?.strip_suffix('"'));
+    let number = digits.and_then(|digits| digits.parse::<i64>().ok());
+    // As it is written, and no other way.
+    let number = number.filter(|number| digits == Some(&number.to_string()));
     let position = number.and_then(|number| u64::try_from(number).ok());
     position.map(Position).ok_or_else(|| {
         let detail = "If-Match is the position that the first record is to have, in quotes: \"17\"";
@@ -112,6 +119,8 @@ mod tests {
             "\"\"",
             "\"1\", \"2\"",
             "\"-1\"",
+            "\"+17\"",
+            "\"017\"",
             "\"9223372036854775808\"",
         ] {
             assert_eq!(conditions("", Some(tag)), Err(Kind::MalformedHeader), "{tag}");

@@ -125,6 +125,7 @@ async fn partitions_at(app: &App, cut: Cut) -> Result<Vec<Wanted>, Problem> {
         topic: cut.topic.clone(),
         partition,
         start: Start::At(offset),
+        may_be_gone: true,
     });
     Ok(wanted.collect())
 }
@@ -192,7 +193,7 @@ async fn find_offsets(app: &App, wanted: &[Wanted], ids: &[PartitionId]) -> Resu
     }
     let starts = here
         .iter()
-        .map(|entry| (ids[*entry], wanted[*entry].start))
+        .map(|entry| (ids[*entry], (wanted[*entry].start, wanted[*entry].may_be_gone)))
         .collect();
     let found_here = find_offsets_here(app, starts).await?;
     let found_elsewhere = find_offsets_elsewhere(app, wanted, elsewhere).await;
@@ -215,6 +216,7 @@ async fn find_offsets_elsewhere(
             topic,
             partition,
             start,
+            ..
         } = &wanted[entry];
         let start = app.cores.start_elsewhere(&leader, topic, *partition, *start);
         (entry, start.await)
@@ -225,11 +227,13 @@ async fn find_offsets_elsewhere(
 /// The offsets that are meant in partitions that this node leads, in order.
 async fn find_offsets_here(
     app: &App,
-    starts: Vec<(PartitionId, Start)>,
+    starts: Vec<(PartitionId, (Start, bool))>,
 ) -> Result<Vec<Result<Offset, Problem>>, Problem> {
     let asked = app.cores.ask_metadata(move |core| async move {
         let questions = starts.into_iter().map(Ok);
-        let find = |shard: Rc<Shard>, id, start| async move { Ok(find_offset(&shard, id, start).await) };
+        let find = |shard: Rc<Shard>, id, (start, may_be_gone)| async move {
+            Ok(find_offset(&shard, id, start, may_be_gone).await)
+        };
         ask_owners(&core, &None, questions, find).await
     });
     let offsets = asked.await?.map(|found| {
@@ -241,9 +245,19 @@ async fn find_offsets_here(
 }
 
 /// On the core that owns the partition: what is meant, if it is there.
-async fn find_offset(shard: &Rc<Shard>, id: PartitionId, start: Start) -> Result<Offset, ReadRefusal> {
+async fn find_offset(
+    shard: &Rc<Shard>,
+    id: PartitionId,
+    start: Start,
+    may_be_gone: bool,
+) -> Result<Offset, ReadRefusal> {
     let wanted = start.find_here(shard, id).await?;
     let LogBounds { log_start, tail } = LogBounds::of(shard, id)?;
+    let wanted = if may_be_gone {
+        wanted.max(log_start)
+    } else {
+        wanted
+    };
     match (log_start..=tail).contains(&wanted) {
         true => Ok(wanted),
         false => Err(ReadRefusal::OutOfRange {

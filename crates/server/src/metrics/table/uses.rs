@@ -30,7 +30,7 @@ pub(in crate::metrics) static OF_TOPIC: &[Metric<TopicFigures>] = &[
         "topic_failed_appends",
         None,
         |topic| known(topic.failed_appends),
-        "Batches for them that were refused, or whose flush failed; what is asked for too late is not among these.",
+        "Batches for them that were refused, or whose flush failed; what is asked for too late is not among these, nor what was refused for its condition.",
     ),
 ];
 

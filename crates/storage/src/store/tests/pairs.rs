@@ -12,8 +12,11 @@ use crate::store::Append;
 fn stage_two(rig: &mut Rig, value_bytes: usize) -> Result<[Bytes; 2], StageError> {
     rig.fill += 1;
     let bytes = [batch(3, value_bytes, 7, rig.fill), batch(1, 80, 8, rig.fill)];
-    let lengths = bytes.each_ref().map(Bytes::len);
-    rig.store.make_room_for_two(lengths, Reserve::Keep)?;
+    let (_, first) = rig.store.bounds(partition(0)).unwrap_or_default();
+    // One at an odd offset is alone in its memory.
+    let mut first = batch_bytes(&bytes[0], first);
+    rig.store
+        .make_room_for_two(&mut first, bytes[1].len(), Reserve::Keep)?;
     let appends = [0, 1].map(|number| {
         let id = partition(number);
         if rig.store.bounds(id).is_none() {
@@ -31,8 +34,6 @@ fn stage_two(rig: &mut Rig, value_bytes: usize) -> Result<[Bytes; 2], StageError
             reserve: Reserve::Keep,
         }
     });
-    // One at an odd offset is alone in its memory.
-    let mut first = batch_bytes(&bytes[0], appends[0].first);
     rig.store.append_two(
         (partition(0), &appends[0], &mut first),
         (partition(1), &appends[1], bytes[1].clone()),
@@ -131,4 +132,44 @@ fn two_that_have_no_room_change_nothing_and_are_taken_later() {
         matches!(too_large, Err(StageError::TooLarge { .. })),
         "{too_large:?}"
     );
+}
+
+#[test]
+fn two_are_in_one_frame_however_full_the_one_before_is() {
+    for filler in (23_000..28_400).step_by(33) {
+        let mut rig = Rig::new();
+        rig.append(2, filler);
+        // At an even offset it is copied.
+        stage_two(&mut rig, 1_000).expect("there is room");
+        let mut together = 0;
+        while let Some(flush) = rig.store.next_flush() {
+            let result = flush.run();
+            let durable = rig.store.flushed(flush, result).expect("the disk works");
+            let has = |number| durable.iter().any(|(id, _)| *id == partition(number));
+            assert_eq!(has(0), has(1), "{filler}");
+            together += u32::from(has(0));
+        }
+        assert_eq!(together, 1);
+    }
+}
+
+#[test]
+fn two_of_any_size_are_taken_when_there_is_room_or_never() {
+    let (mut taken, mut too_large) = (0, 0);
+    for value_bytes in (8_900..9_600).step_by(3) {
+        let mut rig = Rig::new();
+        for odd in [false, true] {
+            if odd {
+                rig.append(0, 10);
+            }
+            rig.flush();
+            rig.lay_out();
+            match stage_two(&mut rig, value_bytes) {
+                Ok(_) => taken += 1,
+                Err(StageError::TooLarge { .. }) => too_large += 1,
+                Err(error) => panic!("{value_bytes}: {error:?}, and nothing makes more room"),
+            }
+        }
+    }
+    assert!(taken > 20 && too_large > 20, "{taken} and {too_large}");
 }

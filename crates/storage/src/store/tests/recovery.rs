@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use bytes::Bytes;
-use platform::disk::{Applied, FaultKind, OperationKind};
+use platform::disk::{Applied, Call, FaultKind, OperationKind};
 
 use super::rig::{Rig, begin_checkpoint, copy, open, partition, read_all};
 
@@ -193,22 +193,22 @@ fn a_disk_without_room_can_be_opened_and_read() {
     assert_eq!(rig.read(0), [appended.concat(), last.to_vec()].concat());
 }
 
-/// A checkpoint takes its name and the sync of that fails; the process ends, another one starts over what it sees, and goes on until journal files are
-/// used again. Then the power fails.
-pub(super) fn go_on_from_a_doubtful_checkpoint() {
+/// Appends, so many times, and gives back what the partition has then.
+fn append(rig: &mut Rig, appended: &mut Vec<Bytes>, count: usize) -> Vec<u8> {
+    for _ in 0..count {
+        appended.push(rig.append(0, 3_000));
+        rig.flush();
+        rig.prepare();
+    }
+    appended.concat()
+}
+
+/// A node whose last checkpoint has taken its name, and the sync of that has failed.
+fn with_a_doubtful_checkpoint(appended: &mut Vec<Bytes>) -> Rig {
     let mut rig = Rig::new();
-    let mut appended: Vec<Bytes> = Vec::new();
-    let mut append = |rig: &mut Rig, count: usize| {
-        for _ in 0..count {
-            appended.push(rig.append(0, 3_000));
-            rig.flush();
-            rig.prepare();
-        }
-        appended.concat()
-    };
-    append(&mut rig, 6);
+    append(&mut rig, appended, 6);
     rig.lay_out();
-    append(&mut rig, 14);
+    append(&mut rig, appended, 14);
     rig.lay_out_only();
     rig.disk.fail_when(|call| {
         let is_doubtful = call.kind == OperationKind::SyncDirectory && call.path == Path::new("checkpoints");
@@ -221,16 +221,52 @@ pub(super) fn go_on_from_a_doubtful_checkpoint() {
     rig.flush();
     job.run().expect_err("its name is not synced");
     rig.disk.clear_faults();
-    let (mut rig, _) = rig.restart();
-    let all = append(&mut rig, 6);
+    rig
+}
+
+fn check_cuts(rig: &Rig, expected: &[u8]) {
     for choice in 0..40 {
         let (mut store, _) = open(&rig.disk.crash(choice)).expect("all that it needs is there");
         let read = read_all(&mut store, partition(0), 4_000).expect("it can be read");
-        assert_eq!(read, all, "cut {choice}");
+        assert_eq!(read, expected, "cut {choice}");
     }
+}
+
+/// Another process starts over what it sees, and goes on until journal files are used again. Then the power fails.
+pub(super) fn go_on_from_a_doubtful_checkpoint() {
+    let mut appended = Vec::new();
+    let rig = with_a_doubtful_checkpoint(&mut appended);
+    let (mut rig, _) = rig.restart();
+    let all = append(&mut rig, &mut appended, 6);
+    check_cuts(&rig, &all);
 }
 
 #[test]
 fn a_checkpoint_that_may_be_gone_is_made_durable_first() {
     go_on_from_a_doubtful_checkpoint();
+}
+
+#[test]
+fn on_a_full_disk_an_earlier_checkpoint_keeps_what_it_needs_until_there_is_room() {
+    let mut appended = Vec::new();
+    let rig = with_a_doubtful_checkpoint(&mut appended);
+    let is_of_checkpoints = |call: &Call| call.path.extension().is_some_and(|end| end == "replacing");
+    rig.disk
+        .fail_when(move |call| is_of_checkpoints(call).then_some(FaultKind::NoSpace { until_lifted: false }));
+    let (mut rig, _) = rig.restart();
+    // As far as there is room in the files that nobody else needs.
+    while let Ok(bytes) = rig.try_append(0, 1, 3_000) {
+        appended.push(bytes);
+        rig.flush();
+        rig.prepare();
+    }
+    rig.remove();
+    check_cuts(&rig, &appended.concat());
+    rig.store.set_short_of_space(false);
+    rig.try_append(0, 1, 3_000).expect_err("the disk is full still");
+    rig.disk.clear_faults();
+    rig.store.set_short_of_space(false);
+    rig.prepare();
+    let all = append(&mut rig, &mut appended, 6);
+    check_cuts(&rig, &all);
 }

@@ -42,6 +42,8 @@ pub(super) struct Wanted {
     pub(super) topic: String,
     pub(super) partition: i32,
     pub(super) start: Start,
+    /// It may lie before the first offset that is kept, and is that one then.
+    pub(super) may_be_gone: bool,
 }
 
 impl TryFrom<Object<Written>> for Entry {
@@ -75,6 +77,7 @@ impl TryFrom<Object<Written>> for Entry {
             topic,
             partition: partition.ok_or("each entry needs a partition, or a position")?,
             start,
+            may_be_gone: false,
         }))
     }
 }
@@ -258,6 +261,7 @@ mod tests {
             topic: topic.to_owned(),
             partition,
             start: Start::Earliest,
+            may_be_gone: false,
         };
         assert!(check_once(&[of("t", 0), of("t", 1), of("u", 0)]).is_ok());
         let twice = check_once(&[of("t", 0), of("u", 0), of("t", 0)]).expect_err("twice");
