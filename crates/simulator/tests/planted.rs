@@ -14,10 +14,10 @@ const FOUND_BY: [(Bug, u64); 28] = [
     (Bug::AckBeforeFlush, 0),
     (Bug::FrameChecksumIgnored, 2),
     (Bug::StaleFrameAccepted, 0),
-    (Bug::TailCutDespiteLaterFrames, 0),
-    (Bug::ReleasedBeforeCheckpoint, 72),
+    (Bug::TailCutDespiteLaterFrames, 1),
+    (Bug::ReleasedBeforeCheckpoint, 1),
     (Bug::RunNotSynced, 0),
-    (Bug::RemovedBeforeTrimIsDurable, 8),
+    (Bug::RemovedBeforeTrimIsDurable, 46),
     (Bug::SequenceAfterFrame, 0),
     (Bug::NamesNotSynced, 0),
     (Bug::LastFrameNotSettled, 0),
@@ -27,18 +27,18 @@ const FOUND_BY: [(Bug, u64); 28] = [
     (Bug::LaterBatchesForgotten, 0),
     (Bug::CommittedWhenStaged, 0),
     (Bug::AnsweredWhenStaged, 0),
-    (Bug::RepeatAnsweredEarly, 1),
-    (Bug::TrimAnsweredEarly, 1),
+    (Bug::RepeatAnsweredEarly, 3),
+    (Bug::TrimAnsweredEarly, 4),
     (Bug::UncommittedShown, 0),
     (Bug::FlushErrorIgnored, 0),
     (Bug::MetadataAnsweredEarly, 4),
     (Bug::GroupsAnsweredEarly, 0),
     (Bug::GroupsForgotten, 0),
-    (Bug::JournalOutgrown, 78),
-    (Bug::ChunkChecksumIgnored, 43),
+    (Bug::JournalOutgrown, 13),
+    (Bug::ChunkChecksumIgnored, 1),
     (Bug::SequenceGapAccepted, 0),
     (Bug::BegunInTheMiddle, 0),
-    (Bug::OldGenerationCommits, 1),
+    (Bug::OldGenerationCommits, 0),
 ];
 
 /// The same of bugs that three nodes show.
@@ -55,7 +55,7 @@ const FOUND_BY_ORDER: [(Bug, u64); 4] = [
     (Bug::FloorRaisedEarly, 0),
     (Bug::ShownAtOwnFlush, 28),
     (Bug::UnorderedShown, 20),
-    (Bug::GapJumped, 0),
+    (Bug::GapJumped, 6),
 ];
 
 /// A bug, how the seeds are run that find it, and one that does.
