@@ -45,7 +45,7 @@ const FOUND_BY: [(Bug, u64); 28] = [
 const FOUND_BY_CLUSTER: [(Bug, u64); 1] = [(Bug::LeaseIgnored, 0)];
 
 /// And where bits of their segments turn.
-const FOUND_BY_BITS: [(Bug, u64); 1] = [(Bug::ChunkChecksumIgnored, 5)];
+const FOUND_BY_BITS: [(Bug, u64); 1] = [(Bug::ChunkChecksumIgnored, 41)];
 
 /// And where some topics are compacted.
 const FOUND_BY_TABLES: [(Bug, u64); 1] = [(Bug::GapsNotFilled, 0)];
