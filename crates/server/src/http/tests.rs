@@ -254,7 +254,7 @@ fn a_wrong_method_is_told_the_right_ones() {
         ("/v1/topics", "get, head, post"),
         ("/v1/topics/x", "get, head, patch, delete"),
         ("/v1/topics/x/partitions/0/records", "get, head, post, delete"),
-        ("/v1/topics/x/records", "get, head, post"),
+        ("/v1/topics/x/records", "get, head, post, delete"),
     ] {
         let answer = converse(address, &request("PUT", path)).to_lowercase();
         assert!(answer.starts_with("http/1.1 405 "), "{answer}");

@@ -348,7 +348,7 @@ fn methods_that_a_path_does_not_take() {
         ("GET", "/v1/groups/g/offsets", "PATCH, DELETE"),
         ("POST", "/v1/groups", "GET, HEAD"),
         ("DELETE", "/v1/configs", "GET, HEAD, PATCH"),
-        ("PUT", "/v1/topics/t/records", "GET, HEAD, POST"),
+        ("PUT", "/v1/topics/t/records", "GET, HEAD, POST, DELETE"),
         ("PUT", RECORDS, "GET, HEAD, POST, DELETE"),
     ] {
         let answer = http.send(method, path, &[], b"");
