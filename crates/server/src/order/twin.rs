@@ -112,7 +112,9 @@ impl Home {
             from = next;
         }
         result.bytes = result.batches.iter().map(Bytes::len).sum();
-        result.is_part = position(from) < tail && result.bytes < request.bytes_max;
+        // More may have been ordered since, and be among them.
+        result.tail = self.tail();
+        result.is_part = position(from) < result.tail && result.bytes < request.bytes_max;
         Ok(result)
     }
 
