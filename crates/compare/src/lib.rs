@@ -101,7 +101,7 @@ pub struct CompareOptions {
     /// How many nodes each system has
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=9))]
     pub nodes: u32,
-    /// The hosts that nodes run on, one on each, with commas between, instead of this machine: [USER@]NAME[=ADDRESS], a name that ssh
+    /// The hosts that nodes run on, one on each, with commas between, instead of this machine: NAME, USER@NAME or NAME=ADDRESS, a name that ssh
     /// knows and the address where the node listens. A host has the same programs and folders as this machine, at the same paths
     #[arg(long, value_delimiter = ',', value_name = "HOST", conflicts_with = "nodes")]
     pub hosts: Vec<Host>,

@@ -69,6 +69,7 @@ pub(super) fn append(
             next,
             max_timestamp_ms,
             append_time_ms: None,
+            producer_id: None,
             reserve: storage::Reserve::Keep,
         },
         &mut batch.clone().into(),

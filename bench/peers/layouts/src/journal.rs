@@ -150,6 +150,7 @@ impl Layout for Journal {
                 next: offset(run.position + count),
                 max_timestamp_ms: now_ms,
                 append_time_ms: None,
+                producer_id: None,
                 reserve: Reserve::Keep,
             };
             let batch = self.batch(run, now_ms).into();
