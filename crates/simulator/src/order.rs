@@ -51,7 +51,7 @@ struct Book {
     /// Positions that the node has told since its start.
     told: u64,
     ended: Vec<Ended>,
-    /// What was appended to the twin, with the position that was told.
+    /// Values that were appended to the twin, with the position that was told.
     of_twin: Vec<(u64, Vec<Value>)>,
     violation: Option<String>,
 }

@@ -76,7 +76,7 @@ kinds! {
     NodeAway = "node-away", CONFLICT;
     /// The topic's records go by their keys, not by their offsets.
     OnlyCompacted = "only-compacted", CONFLICT;
-    /// What the append asks for does not hold; nothing was appended.
+    /// A condition of the append does not hold; nothing was appended.
     ConditionFailed = "condition-failed", PRECONDITION_FAILED;
     /// Beyond the limit of requests, or of the topic's batches.
     BodyTooLarge = "body-too-large", PAYLOAD_TOO_LARGE;

@@ -347,6 +347,42 @@ async fn a_condition_asks_nothing_of_a_batch_that_is_there() {
     LocalSet::new().run_until(test).await;
 }
 
+/// Says if both first batches of a producer are taken that it sends to a partition and to the twin: it counts them apart.
+async fn both_names_are_taken() -> bool {
+    let pair = Pair::new().await;
+    pair.flush();
+    pair.shards[0].set_next_producer_id(ProducerId(5));
+    let mut taken = Vec::new();
+    for is_of_twin in [false, true] {
+        let mut builder = BatchBuilder::new(Compression::None).with_producer(4, 1, 0);
+        builder.append(0, None, Some(b"value"), &[]);
+        let (request, answer) = AppendRequest::new(of_shard(0, 0), builder.build(), Acks::Quorum);
+        pair.shards[0].append(if is_of_twin { request.to_twin() } else { request });
+        taken.push(
+            outcome(answer)
+                .await
+                .expect("it is taken or was there")
+                .first_offset
+                .0,
+        );
+    }
+    taken == [0, 1]
+}
+
+#[test]
+fn sequences_of_the_twin_that_are_those_of_the_partition_are_found() {
+    let run = || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.expect("the system has threads");
+        LocalSet::new().block_on(&runtime, both_names_are_taken())
+    };
+    assert!(run());
+    assert!(
+        !with(Bug::TwinSharesSequences, run),
+        "the second is taken for the first"
+    );
+}
+
 /// A record of the second shard, whose position is above one that the first has not flushed; whether it was shown before its turn.
 async fn is_shown_early() -> bool {
     let pair = Pair::new().await;

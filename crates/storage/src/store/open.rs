@@ -247,7 +247,8 @@ impl Store {
         if self.is_settled || self.layout.is_checkpointing() {
             return;
         }
-        if let Ok(true) = settle(&self.disk, &self.config.identity) {
+        // The start has told of it.
+        if Checkpoint::settle(&self.disk, &self.config.identity).is_ok() {
             self.is_settled = true;
             self.removals.release();
             self.journal.release_held_back();

@@ -286,7 +286,7 @@ impl World {
         Ok(())
     }
 
-    /// What is shown next has the position that it was to have.
+    /// The record that is shown next has the position that it was to have.
     fn check_condition(&self, record: u64) -> Result<(), String> {
         let position = self.shown.len() as u64;
         match self.conditions.get(&record) {

@@ -21,7 +21,7 @@ struct Written {
     position: Option<i64>,
 }
 
-/// What an entry says.
+/// An entry as it is meant.
 #[derive(Debug, serde::Deserialize)]
 #[serde(try_from = "Object<Written>")]
 pub(super) enum Entry {
