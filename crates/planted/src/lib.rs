@@ -264,6 +264,12 @@ bugs! {
     TwinSharesSequences,
     /// A page says that one offset more has a position.
     VectorOffByOne,
+    /// Leaders are told of positions before the page that has them is committed.
+    PageToldEarly,
+    /// A leader takes what an earlier leader of its partition was told for the end of what is ordered.
+    OrderedRemembered,
+    /// A scribe answers though another may have taken its place.
+    ScribeWithoutLease,
 
     // In `metadata-group`.
 

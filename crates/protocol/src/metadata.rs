@@ -48,7 +48,7 @@ pub use topic_config::{
     ConfigChange, ConfigEntry, ConfigError, ConfigSource, Route, TopicConfig, TopicSettings,
 };
 pub use topic_id::fresh_topic_id;
-pub use topic_name::{TOPIC_NAME_BYTES_MAX, TopicNameError, check_new_name, check_topic_name, is_internal};
+pub use topic_name::{TOPIC_NAME_BYTES_MAX, TopicNameError, check_new_name, check_topic_name, is_internal, is_order_log, order_log_name};
 
 use memory::Taken;
 use reassignment::Reassignment;
@@ -368,6 +368,19 @@ impl Metadata {
         self.names
             .range::<str, _>(bounds)
             .map(|(_, id)| self.topics.get(id).expect("every name belongs to a topic"))
+    }
+
+    /// The same without those that are in no list.
+    pub fn listed_from(&self, name: &str) -> impl Iterator<Item = &Topic> {
+        self.topics_from(name)
+            .filter(|topic| !is_order_log(&topic.name))
+    }
+
+    /// The topics that keep orders of others.
+    pub fn order_logs(&self) -> impl Iterator<Item = &Topic> {
+        let from = self.topics_from(topic_name::ORDER_LOG);
+        let named = from.take_while(|topic| topic.name.starts_with(topic_name::ORDER_LOG));
+        named.filter(|topic| is_order_log(&topic.name))
     }
 
     /// Returns the number of partitions of all topics together.

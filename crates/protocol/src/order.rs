@@ -19,6 +19,7 @@ mod gathered;
 mod line;
 mod page;
 mod recover;
+mod scribe;
 #[cfg(test)]
 mod tests;
 
@@ -30,9 +31,12 @@ pub use gathered::{Gathered, PAGE_RUNS, SealedPage};
 pub use line::{Line, SharedNumber};
 pub use page::{Page, Place};
 pub use recover::{Contradiction, Recovered, recover};
+pub use scribe::{Committed, Ordered, Scribe};
 
 /// The bits of each byte in which a topic's id differs from that of its keeper.
 const KEEPER: u8 = 0x5a;
+/// The bits in which it differs from that of the log of its order.
+const ORDER_LOG: u8 = 0xa5;
 
 /// The end of a twin's name, behind the topic's, by which Kafka's consumers read it in its order. No topic can be called so.
 pub const TWIN_SUFFIX: &str = "@total";
@@ -42,4 +46,10 @@ pub const TWIN_SUFFIX: &str = "@total";
 pub fn keeper_of(topic: TopicId) -> TopicId {
     // Any change will do that comes to nothing when it is made twice. Ids are random, so it meets no other topic.
     TopicId(topic.0.map(|byte| byte ^ KEEPER))
+}
+
+/// The topic whose one partition is the log of a topic's order, where several nodes can hold that; and of such a log the topic that it orders.
+#[must_use]
+pub fn order_log_of(topic: TopicId) -> TopicId {
+    TopicId(topic.0.map(|byte| byte ^ ORDER_LOG))
 }

@@ -12,6 +12,7 @@ mod header;
 mod hello;
 mod join;
 mod message;
+mod order;
 mod range;
 mod relay;
 mod replica;

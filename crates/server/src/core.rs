@@ -380,6 +380,11 @@ impl Core {
         self.shards.values()
     }
 
+    /// One of this core's shards, if it is one.
+    pub(crate) fn own_shard(&self, index: usize) -> Option<&Rc<Shard>> {
+        self.shards.get(&index)
+    }
+
     /// Takes what recovery found of a partition.
     pub(crate) fn take_recovered(&self, id: PartitionId) -> Option<RecoveredPartition> {
         self.recovered.borrow_mut().remove(&id)

@@ -21,6 +21,7 @@ use crate::core_death::DeathNotice;
 use crate::groups;
 use crate::mailbox::Mailbox;
 use crate::maintenance;
+use crate::order::carry_reports;
 use crate::peers;
 
 /// Bytes that one journal's compaction may have on the disk twice before it waits for a checkpoint, which costs a round of
@@ -62,6 +63,11 @@ impl CoreLife {
         spawn(maintenance::close_quiet_journals(core.clone()));
         spawn(groups::watch_lags(core.clone()));
         spawn(peers::keep_links(core.clone()));
+        if core.facts.is_member {
+            for shard in core.shards() {
+                spawn(carry_reports(core.clone(), shard.clone()));
+            }
+        }
         if core.idle_poll.looks() {
             tokio::spawn(metered(core.idle_poll.clone().run()));
         }
@@ -185,5 +191,6 @@ fn shard_settings(facts: &NodeFacts) -> ShardSettings {
         batch_limits: record::Limits::up_to(config.limits.decompressed_bytes as u64),
         disk_reserve_bytes: config.disk.reserve_bytes,
         catch_up_rate: config.peer.catch_up_rate,
+        has_scribes: facts.is_member,
     }
 }

@@ -22,6 +22,7 @@ pub(crate) fn append_code(refusal: &AppendRefusal) -> ErrorCode {
         | AppendRefusal::TailMoved { .. }
         | AppendRefusal::OffsetMoved { .. }
         | AppendRefusal::NoOrder
+        | AppendRefusal::OrderElsewhere
         | AppendRefusal::OrderNotOpen => ErrorCode::InvalidRecord,
         // As in Kafka, a wrong time goes before everything else.
         AppendRefusal::Records(bad) if bad.has_bad_times() => ErrorCode::InvalidTimestamp,

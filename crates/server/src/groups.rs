@@ -35,7 +35,7 @@ use crate::core::Core;
 use crate::error_codes::coordinator_code;
 use crate::order::twin_name;
 
-pub(crate) use internal_topic::{FIXED_CONFIG, own_config, topic_settings};
+pub(crate) use internal_topic::{fixed_config, own_config, topic_settings};
 pub(crate) use lags::{GroupLag, watch_lags};
 
 use host::GroupHost;
@@ -290,7 +290,7 @@ impl Core {
                     }
                 }
                 hosts.entry(partition.index).or_insert_with(|| {
-                    let topics = metadata.topics().flat_map(there).collect();
+                    let topics = metadata.listed_from("").flat_map(there).collect();
                     let settings = settings(&self.facts.config.groups);
                     let change_log = self.facts.change_log.clone();
                     GroupHost::open(

@@ -10,6 +10,10 @@
 
 mod cursor;
 mod home;
+mod logs;
+mod reads;
+mod reports;
+mod scribes;
 #[cfg(test)]
 mod tests;
 mod trim;
@@ -24,7 +28,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use protocol::metadata::{Command, metadata_settings};
 use protocol::order::{
-    Cutter, Entry, Gathered, Generation, Line, Open, Page, Recovered, Run, keeper_of, recover,
+    Cutter, Entry, Gathered, Generation, Line, Open, Page, Recovered, Run, keeper_of, order_log_of, recover,
 };
 use record::{Offset, PartitionId, Position, Record, TopicId};
 use shard::{AppendRefusal, NotLed, Order, Shard, Tell};
@@ -34,8 +38,11 @@ use tokio::time::sleep;
 use crate::core::{Core, NodeFacts};
 use crate::mailbox::Stopping;
 
-pub(crate) use cursor::{Cursor, extents, share_of};
+pub(crate) use cursor::{Cursor, clip, extents, share_of};
 pub(crate) use home::{Home, Unfound};
+pub(crate) use logs::make_order_logs;
+pub(crate) use reports::carry_reports;
+use scribes::ScribeHost;
 pub(crate) use trim::Untrimmed;
 pub(crate) use twin::{EPOCH, TWIN_PARTITION, check_epoch, twin_name, twin_named, twin_with_id};
 
@@ -45,7 +52,11 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// The orders that a core has a part in, beside its shards'.
 #[derive(Default)]
 pub(crate) struct Orders {
-    /// Those whose pages are here.
+    /// Those that a scribe here writes.
+    scribes: RefCell<BTreeMap<TopicId, Rc<ScribeHost>>>,
+    /// On core 0 of a member: a topic may want a log for its order.
+    wants_log: Notify,
+    /// Those whose pages are here, written by this node's shards.
     homes: RefCell<BTreeMap<TopicId, Rc<Home>>>,
     /// On core 0: topics whose order was opened, or cannot be.
     settled: RefCell<BTreeSet<TopicId>>,
@@ -53,6 +64,12 @@ pub(crate) struct Orders {
     refused: RefCell<BTreeSet<TopicId>>,
     /// There are some.
     has_refused: Notify,
+}
+
+impl Orders {
+    fn is_empty(&self) -> bool {
+        self.homes.borrow().is_empty() && self.scribes.borrow().is_empty()
+    }
 }
 
 /// The part of a topic's order that a core has.
@@ -97,13 +114,20 @@ impl NodeFacts {
         keeper(topic, (self.shards + shard - first) % self.shards)
     }
 
-    /// The partition that keeps a topic's pages. It is on the shard of the first strand.
+    /// The partition that keeps a topic's pages: on the shard of the first strand, or wherever the log of an order is that several nodes can hold.
     pub(crate) fn pages_of(&self, topic: TopicId) -> PartitionId {
-        keeper(topic, self.shards)
+        match self.is_member {
+            true => PartitionId {
+                topic: order_log_of(topic),
+                index: 0,
+            },
+            false => keeper(topic, self.shards),
+        }
     }
 
     /// The partition by which the twin of a topic goes inside of the node. It is on the core that has the pages, and no shard has it.
     pub(crate) fn twin_of(&self, topic: TopicId) -> PartitionId {
+        // The shard goes by the index alone: every change of an id here comes to nothing in it.
         keeper(topic, 2 * self.shards)
     }
 
@@ -123,16 +147,25 @@ fn keeper(topic: TopicId, index: usize) -> PartitionId {
 impl Core {
     /// The home of a twin, if it is here and open.
     pub(crate) fn home_of_twin(&self, twin: PartitionId) -> Option<Rc<Home>> {
-        let homes = self.orders.homes.borrow();
-        if homes.is_empty() || twin.index as usize != 2 * self.facts.shards {
+        if self.orders.is_empty() {
             return None;
         }
-        homes.get(&keeper_of(twin.topic)).cloned()
+        let topic = keeper_of(twin.topic);
+        self.home(topic).filter(|_| twin == self.facts.twin_of(topic))
+    }
+
+    /// Says whether this stands for a twin whose home another node has, or none has now.
+    pub(crate) fn is_twin_elsewhere(&self, twin: PartitionId) -> bool {
+        let topic = keeper_of(twin.topic);
+        let is_there = || self.with_metadata(|metadata| metadata.topic(topic).is_some());
+        self.facts.is_member && twin == self.facts.twin_of(topic) && is_there()
     }
 
     /// The home of a topic's order, if it is here and open.
     pub(crate) fn home(&self, topic: TopicId) -> Option<Rc<Home>> {
-        self.orders.homes.borrow().get(&topic).cloned()
+        let scribes = self.orders.scribes.borrow();
+        let of_scribe = scribes.get(&topic).and_then(|host| host.home().cloned());
+        of_scribe.or_else(|| self.orders.homes.borrow().get(&topic).cloned())
     }
 
     /// Opens the partitions that keep a topic's order here, over what recovery found of them.
@@ -140,6 +173,9 @@ impl Core {
     /// # Errors
     /// A recovered log contradicts itself: a sentence.
     pub(crate) fn open_keepers(&self, topic: TopicId) -> Result<(), String> {
+        if self.facts.is_member {
+            return Ok(());
+        }
         for (id, shard) in self.keepers(topic) {
             if shard.next_offset(id).is_err() {
                 let recovered = self.take_recovered(id);
@@ -162,6 +198,9 @@ impl Core {
     /// Deletes what a topic that is gone has of an order here.
     pub(crate) fn delete_order(&self, topic: TopicId) {
         self.give_up_order(topic);
+        if self.facts.is_member {
+            return;
+        }
         for (id, shard) in self.keepers(topic) {
             if shard.next_offset(id).is_ok() {
                 shard.delete_partition(id);
@@ -189,6 +228,9 @@ impl Core {
 
     /// On core 0, with its turn to change the metadata: opens the orders of topics that ask for one since these commands.
     pub(crate) async fn open_orders(&self, commands: &[Command]) {
+        if self.facts.is_member {
+            return self.orders.wants_log.notify_one();
+        }
         for command in commands {
             if let Command::CreateTopic { id, .. } | Command::SetTopicConfig { id, .. } = command {
                 self.follow_order(*id).await;
@@ -523,7 +565,6 @@ async fn last_page(shard: &Rc<Shard>, pages: PartitionId, partitions: usize) -> 
     if tail == Offset::ZERO {
         return Ok(None);
     }
-    home::read_page(shard, pages, tail.advance(-1), partitions)
-        .await
-        .map(Some)
+    let found = home::read_pages(shard, pages, (tail.advance(-1), 1), partitions).await?;
+    Ok(found.into_iter().next_back())
 }

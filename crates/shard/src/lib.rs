@@ -18,6 +18,7 @@ mod removal;
 mod repair;
 mod replay;
 mod replication;
+mod reporting;
 mod retention;
 mod role;
 mod scrub;
@@ -66,6 +67,7 @@ pub use repair::{RangeLetter, RepairCounters};
 use repair::{Ranges, Repairs};
 pub use replay::{ReplayError, replay_batches};
 use replication::Replication;
+use reporting::Unreported;
 pub use replication::{FollowerFigures, LedFigures, Letter, Linked, Message};
 pub use retention::{BY_AGE, BY_SIZE, Outlived, RetentionCounters, Trimmed};
 pub use role::NotLed;
@@ -99,6 +101,8 @@ pub struct ShardSettings {
     pub disk_reserve_bytes: u64,
     /// Bytes a second that replicas are sent of what they lack while clients append; 0 sets no bound.
     pub catch_up_rate: u64,
+    /// Orders of topics are kept by scribes, perhaps on other nodes, and not by the shards of this one.
+    pub has_scribes: bool,
 }
 
 /// Counters of one shard since the start; read by the metrics of its core.
@@ -174,6 +178,7 @@ pub struct Shard {
     waiting: WaitingRooms,
     flushing: Flushing,
     orders: Orders,
+    unreported: Rc<Unreported>,
     layout: Layout,
     removals: Removals,
     replication: Replication,
@@ -226,6 +231,7 @@ impl Shard {
             waiting: WaitingRooms::default(),
             flushing: Flushing::default(),
             orders: Orders::default(),
+            unreported: Rc::default(),
             layout: Layout::since(began),
             removals: Removals::default(),
             replication,
@@ -290,6 +296,7 @@ impl Shard {
         let mut partition = Partition::in_role(Role::Lone(leader), topic);
         if topic.is_ordered {
             partition.await_order(true);
+            partition.reporter = self.reporter(id);
         }
         self.partitions.borrow_mut().insert(id, Box::new(partition));
         Ok(())
@@ -319,7 +326,10 @@ impl Shard {
         if let Some(partition) = self.partitions.borrow_mut().get_mut(&id) {
             partition.topic = topic;
             match (topic.is_ordered, partition.is_ordered()) {
-                (true, false) => partition.await_order(false),
+                (true, false) => {
+                    partition.await_order(false);
+                    partition.reporter = self.reporter(id);
+                }
                 (false, true) => partition.end_order(),
                 _ => {}
             }

@@ -20,7 +20,8 @@ use record::{BatchBuilder, Compression, Offset, PartitionId, Position, TopicId};
 use storage::{BatchBytes, Reserve};
 
 use super::append::Unstaged;
-use super::{AppendRefusal, NotLed, Partition, Shard};
+use super::member::AtHand;
+use super::{AppendRefusal, NotLed, Partition, Role, Shard};
 
 /// Bytes of a batch that has one cut, apart from its runs, and no fewer.
 const CUT_BYTES: usize = 256;
@@ -122,6 +123,12 @@ impl Shard {
     fn stage_own(&self, id: PartitionId, value: &Bytes, offsets: i32) -> Result<Offset, AppendRefusal> {
         let mut partitions = self.partitions.borrow_mut();
         let partition = partitions.get_mut(&id).ok_or_else(|| self.absence(id))?;
+        let bytes = value.len() as u64;
+        let is_member = matches!(partition.role, Role::Member(_));
+        if is_member && !self.replication.has_room(id, bytes) {
+            let why = "the partition holds as much that is not committed as it may".into();
+            return Err(AppendRefusal::JournalFull { why });
+        }
         let own = self.number_own(partition, value, offsets)?;
         let staged = self
             .store
@@ -130,6 +137,12 @@ impl Shard {
         staged.map_err(|error| AppendRefusal::of(error, || self.why_journal_is_full()))?;
         let appended = partition.role.handle_append(self.clock.monotonic(), own.numbered);
         self.flushing.want();
+        if let Role::Member(member) = &mut partition.role {
+            member.note_uncommitted(appended.next_offset, bytes);
+            self.replication.take_room(id, bytes);
+            partition.act();
+            self.carry_out(id, partition, AtHand::Staged);
+        }
         Ok(appended.first_offset)
     }
 
@@ -310,7 +323,7 @@ impl Shard {
         self.look_at_line(id);
         let partitions = self.partitions.borrow();
         let partition = partitions.get(&id).ok_or_else(|| self.absence(id))?;
-        let tail = partition.role.open_leader()?.tail();
+        let tail = partition.open_leader()?.tail();
         Ok(partition.shown_of(tail))
     }
 

@@ -14,6 +14,7 @@ use storage::{CompactionPolicy, SegmentRolling};
 use tokio::sync::oneshot;
 
 use super::append::{AppendOutcome, AppendRefusal};
+use super::reporting::Reporter;
 use super::{Role, Watcher};
 
 use crate::{TopicBook, TopicCounters};
@@ -42,6 +43,8 @@ pub(crate) struct Partition {
     shown_tail: Offset,
     /// The end of what is ordered, if its topic has one order: nobody is shown more.
     ordered: Option<Offset>,
+    /// Tells the scribe of the order what is committed, where that is on a node of several.
+    pub(super) reporter: Option<Reporter>,
     /// The topic whose cuts it keeps, if it is a strand.
     pub(super) strand_of: Option<TopicId>,
     counters: OnceCell<Rc<TopicCounters>>,
@@ -96,6 +99,7 @@ impl Partition {
             role,
             topic,
             ordered: None,
+            reporter: None,
             strand_of: None,
             standing: Standing::default(),
             is_abandoned: false,
@@ -125,6 +129,9 @@ impl Partition {
     pub(super) fn act_on(&mut self, action: Action) {
         match action {
             Action::Commit { tail, held } => {
+                if let Some(reporter) = &self.reporter {
+                    reporter.note();
+                }
                 let (tail, held) = (self.shown_of(tail), self.shown_of(held));
                 assert!(
                     self.shown_tail <= tail,
@@ -182,8 +189,8 @@ impl Partition {
     /// Its topic has no order any more.
     pub(super) fn end_order(&mut self) {
         self.ordered = None;
-        let tail = self.role.tail();
-        self.act_on(Action::Commit { tail, held: tail });
+        self.reporter = None;
+        self.show_more();
     }
 
     /// These offsets are ordered, with all before them; the first of them has that position.
@@ -204,8 +211,19 @@ impl Partition {
     pub(super) fn show(&mut self, ordered: Offset) {
         assert!(self.ordered <= Some(ordered), "what is ordered stays so");
         self.ordered = Some(ordered);
+        self.show_more();
+    }
+
+    /// Shows what may be shown now.
+    pub(super) fn show_more(&mut self) {
         let tail = self.role.tail();
-        self.act_on(Action::Commit { tail, held: tail });
+        let held = self.role.leader().map_or(tail, Leader::held);
+        self.act_on(Action::Commit { tail, held });
+    }
+
+    /// The end of what is ordered, if its topic has one order.
+    pub(super) fn ordered(&self) -> Option<Offset> {
+        self.ordered
     }
 
     /// The end of what is durable here, if this node leads.

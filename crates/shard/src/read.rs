@@ -2,16 +2,21 @@
 
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use planted::{Bug, planted};
 use protocol::leader::NodeId;
 use record::{Epoch, Offset, PartitionId};
 use storage::{Located, Read, ReadError, ReadJob};
+use tokio::time::timeout;
 
 use super::{Partition, Shard, Watcher};
 use crate::TopicCounters;
 use crate::role::{NotLed, Role};
+
+/// The longest that a read of what is committed waits for a replica to hear so.
+const COMMITTED_PATIENCE: Duration = Duration::from_millis(200);
 
 /// A wish to read one partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,6 +33,8 @@ pub struct ReadRequest {
     pub from_any: bool,
     /// The node of a replica that is nearer to the reader than the leader is.
     pub near: Option<NodeId>,
+    /// An order names all below this, so it is committed: any replica may answer, and waits until it knows so much.
+    pub ordered_until: Option<Offset>,
 }
 
 /// A partition that a reader waits for, as it numbers it.
@@ -130,6 +137,9 @@ impl Shard {
     /// # Errors
     /// As [`ReadRefusal`] has them. Bytes that fail their checksum are never returned.
     pub async fn read(self: &Rc<Self>, request: ReadRequest) -> Result<ReadResult, ReadRefusal> {
+        if let Some(until) = request.ordered_until {
+            self.until_committed(request.partition, until).await?;
+        }
         let (mut result, counters) = self.begin_read(&request)?;
         if let Some(counters) = counters {
             (result.batches, result.is_part) = self
@@ -162,7 +172,10 @@ impl Shard {
             log_start,
             mut tail,
             next_offset,
-        } = self.view(partition, request.from_any)?;
+        } = match request.ordered_until {
+            Some(_) => Shard::committed_view(partition)?,
+            None => self.view(partition, request.from_any)?,
+        };
         check_epoch(request.epoch, epoch)?;
         if let Ok(leader) = partition.role.leader() {
             partition.check_bounds(leader);
@@ -179,6 +192,7 @@ impl Shard {
         }
         let near = request
             .near
+            .filter(|_| !partition.is_ordered())
             .filter(|near| partition.role.is_held_by(*near, request.from));
         let result = ReadResult {
             log_start,
@@ -202,8 +216,12 @@ impl Shard {
     /// to be committed, for as long as its leader reaches it.
     fn view(&self, partition: &Partition, from_any: bool) -> Result<View, NotLed> {
         let role = &partition.role;
-        let leader = match role.open_leader() {
-            Err(NotLed::NotLeader) if from_any => return self.follower_view(role).ok_or(NotLed::NotLeader),
+        // A replica that only follows does not know how far its topic is ordered.
+        let may_follow = from_any && !partition.is_ordered();
+        let leader = match partition.open_leader() {
+            Err(NotLed::NotLeader) if may_follow => {
+                return self.follower_view(role).ok_or(NotLed::NotLeader);
+            }
             leader => leader?,
         };
         Ok(View {
@@ -212,6 +230,45 @@ impl Shard {
             tail: partition.shown_of(leader.tail()),
             next_offset: leader.next_offset(),
         })
+    }
+
+    /// The bounds of what is committed, ordered or not.
+    fn committed_view(partition: &Partition) -> Result<View, NotLed> {
+        let (epoch, next_offset) = match &partition.role {
+            Role::Lone(leader) => (leader.epoch(), leader.next_offset()),
+            Role::Member(member) if member.is_given_up() => return Err(NotLed::NotLeader),
+            Role::Member(member) => (member.replica.assigned(), member.replica.next_offset()),
+        };
+        Ok(View {
+            epoch,
+            log_start: partition.role.log_start(),
+            tail: partition.role.tail(),
+            next_offset,
+        })
+    }
+
+    /// Returns when this replica knows that all below an offset is committed.
+    ///
+    /// # Errors
+    /// It does not hear of it for so long.
+    async fn until_committed(&self, id: PartitionId, until: Offset) -> Result<(), ReadRefusal> {
+        let deadline = self.clock.monotonic() + COMMITTED_PATIENCE;
+        loop {
+            let watcher = {
+                let mut partitions = self.partitions.borrow_mut();
+                let partition = partitions.get_mut(&id).ok_or_else(|| self.absence(id))?;
+                if partition.role.tail() >= until {
+                    return Ok(());
+                }
+                let watcher = Watcher::new(1);
+                partition.watch(0, &watcher);
+                watcher
+            };
+            let left = deadline.saturating_sub(self.clock.monotonic());
+            if timeout(left, watcher.woken()).await.is_err() {
+                return Err(ReadRefusal::NotLeader);
+            }
+        }
     }
 
     fn follower_view(&self, role: &Role) -> Option<View> {

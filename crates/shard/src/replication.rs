@@ -227,7 +227,11 @@ impl Shard {
         drop(store);
         let unknown_until = self.replication.leases.borrow().unknown_until();
         let role = Role::Member(Box::new(Member::new(replica, unknown_until)));
-        let partition = Partition::in_role(role, topic);
+        let mut partition = Partition::in_role(role, topic);
+        if topic.is_ordered {
+            partition.await_order(true);
+            partition.reporter = self.reporter(id);
+        }
         self.partitions.borrow_mut().insert(id, Box::new(partition));
         Ok(())
     }
@@ -515,6 +519,9 @@ impl Shard {
         }
         let opened = partition.role.open_leader().ok().map(Leader::epoch);
         if open != opened {
+            if let Some(reporter) = &partition.reporter {
+                reporter.note();
+            }
             self.counters.epochs_opened.add(u64::from(opened.is_some()));
             self.counters.epochs_ended.add(u64::from(open.is_some()));
             self.replication.leads.notify_one();
@@ -698,10 +705,15 @@ impl Shard {
                 let Some(Role::Member(member)) = partitions.get(&id).map(|partition| &partition.role) else {
                     continue;
                 };
-                for to in member.replica.live_followers() {
-                    self.send_tail(id, member, to);
-                }
+                self.tell_tail(id, member);
             }
+        }
+    }
+
+    /// Tells live followers of the tail.
+    fn tell_tail(&self, id: PartitionId, member: &Member) {
+        for to in member.replica.live_followers() {
+            self.send_tail(id, member, to);
         }
     }
 

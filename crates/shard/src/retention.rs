@@ -150,6 +150,9 @@ impl Shard {
         let staged = self.store.borrow_mut().trim(id, log_start);
         let frame = staged.map_err(|error| AppendRefusal::of(error, || self.why_journal_is_full()))?;
         partition.role.handle_trim(self.clock.monotonic(), log_start);
+        if let Some(reporter) = &partition.reporter {
+            reporter.note();
+        }
         assert_eq!(
             self.store.borrow().bounds(id),
             Some((partition.role.log_start(), end)),

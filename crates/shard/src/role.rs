@@ -205,6 +205,16 @@ impl Shard {
         Ok(look(partition.role.open_leader()?))
     }
 
+    /// The first offset of a partition that is kept, as far as its replica here knows.
+    ///
+    /// # Errors
+    /// The partition is not here.
+    pub fn log_start(&self, id: PartitionId) -> Result<Offset, NotLed> {
+        let partitions = self.partitions.borrow();
+        let partition = partitions.get(&id).ok_or_else(|| self.absence(id))?;
+        Ok(partition.role.log_start())
+    }
+
     /// The offset that the next batch of a partition gets.
     ///
     /// # Errors
@@ -230,6 +240,9 @@ impl Shard {
             leader.handle_seal();
         }
         partition.act();
+        if let Some(reporter) = &partition.reporter {
+            reporter.note();
+        }
         partition.wake_readers();
         Ok(())
     }

@@ -10,6 +10,7 @@ mod commits;
 mod left;
 mod makers;
 mod moves;
+mod positions;
 mod requests;
 mod sequenced;
 
@@ -41,6 +42,8 @@ const MAKERS: u64 = 3;
 const ASKERS: u64 = 6;
 /// Partitions that they ask for: the last ones that were written to.
 const ASKED_FOR: usize = 8;
+/// Clients that read topics in their order, where they have one.
+const FOLLOWERS: u64 = 3;
 const PARTITIONS: i32 = 5;
 const REST: Duration = Duration::from_millis(50);
 /// Passes over compacted topics, where there are any.
@@ -87,6 +90,10 @@ struct Shared {
     is_copied: bool,
     /// Some topics are compacted.
     has_tables: bool,
+    /// Most topics have one order.
+    has_orders: bool,
+    /// The orders of topics, as they were shown.
+    orders: Rc<RefCell<BTreeMap<String, positions::Order>>>,
     unfinished: Rc<Cell<u64>>,
     violation: Rc<RefCell<Option<String>>>,
     /// Offsets that groups have committed.
@@ -185,6 +192,8 @@ pub(crate) async fn simulate(seed: u64, options: Options) -> Report {
         rests: Rc::default(),
         is_copied: options.nodes >= 3 && (options.copies || options.bits),
         has_tables: options.nodes >= 3 && options.tables,
+        has_orders: options.order,
+        orders: Rc::default(),
         unfinished: Rc::new(Cell::new(MAKERS + 1)),
         violation: Rc::default(),
         awaited: Rc::default(),
@@ -212,6 +221,12 @@ pub(crate) async fn simulate(seed: u64, options: Options) -> Report {
     for _ in 0..ASKERS {
         let random = cluster.random.split();
         cluster.engine.add(askers::ask(shared.clone(), random));
+    }
+    if options.order {
+        for _ in 0..FOLLOWERS {
+            let random = cluster.random.split();
+            cluster.engine.add(positions::follow(shared.clone(), random));
+        }
     }
     for _ in 0..options.faults {
         if shared.is_over() {
@@ -546,6 +561,7 @@ impl Cluster {
         self.engine.add(async move {
             checks::check(&checked).await;
             moves::settle(&checked, &checks::topics_there(&checked)).await;
+            positions::check(&checked).await;
             commits::check_commits(&checked).await;
             checks::write_where_all_are_wanted(&checked).await;
             done.set(true);

@@ -40,7 +40,7 @@ pub struct Options {
     pub bits: bool,
     /// Every other topic with several replicas is compacted; of a cluster.
     pub tables: bool,
-    /// Topics have one order over their partitions, some only now and then; of a node by itself.
+    /// Topics have one order over their partitions; of a node by itself, some only now and then.
     pub order: bool,
 }
 

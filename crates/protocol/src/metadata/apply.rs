@@ -9,11 +9,12 @@ use thiserror::Error;
 use super::broker_config::BrokerConfig;
 use super::memory::{config_bytes, new_topic_bytes, partitions_bytes};
 use super::topic_config::{ConfigChange, ConfigError};
-use super::topic_name::{TopicNameError, check_topic_name, folded};
+use super::topic_name::{TopicNameError, check_topic_name, folded, is_order_log, order_log_name};
 use super::{
     Command, FeatureLevel, Home, Metadata, Node, Partition, ReplicaSet, Topic, TopicConfig, TopicSettings,
 };
 use crate::leader::NodeId;
+use crate::order::order_log_of;
 use crate::producers::ProducerId;
 
 /// Nodes that a cluster can have had.
@@ -290,7 +291,12 @@ impl Metadata {
                 let topic = self.new_topic(*id, name, partitions, config, *client);
                 self.insert_topic(topic);
             }
-            Command::DeleteTopic { id } => self.delete_topic(*id),
+            Command::DeleteTopic { id } => {
+                self.delete_topic(*id);
+                if self.topics.contains_key(&order_log_of(*id)) {
+                    self.delete_topic(order_log_of(*id));
+                }
+            }
             Command::CreatePartitions {
                 id,
                 partitions,
@@ -415,6 +421,13 @@ impl Metadata {
                 ..
             } => {
                 self.check_new_topic(*id, name)?;
+                if is_order_log(name) {
+                    // The ordered one may have gone meanwhile.
+                    let ordered = self.check_topic(order_log_of(*id))?.id;
+                    if **name != order_log_name(ordered) {
+                        return Err(TopicNameError::OrderLog.into());
+                    }
+                }
                 check_changed(TopicConfig::new(), config)?;
                 self.check_replica_sets(0, partitions)
             }

@@ -8,7 +8,7 @@ use std::fmt;
 use record::ClusterId;
 
 use super::topic_config::ConfigChange;
-use super::{ApplyError, Command, Metadata, PlanError};
+use super::{ApplyError, Command, Metadata, PlanError, is_order_log};
 use crate::leader::NodeId;
 
 /// A feature level; the first is 1.
@@ -26,8 +26,10 @@ impl FeatureLevel {
     pub const FIRST: FeatureLevel = FeatureLevel(1);
     /// Several nodes may hold a compacted log, and each compacts its own.
     const COMPACTED_REPLICAS: FeatureLevel = FeatureLevel(3);
+    /// Several nodes may hold a topic with one order, and the log of that order.
+    const ORDERED_REPLICAS: FeatureLevel = FeatureLevel(4);
     /// The newest that this program knows. Levels themselves can be told since 2.
-    pub const NEWEST: FeatureLevel = FeatureLevel(3);
+    pub const NEWEST: FeatureLevel = FeatureLevel(4);
 
     /// The least level that a program knows which speaks messages between nodes up to this version.
     #[must_use]
@@ -35,7 +37,8 @@ impl FeatureLevel {
         match highest {
             ..3 => FeatureLevel(1),
             3..5 => FeatureLevel(2),
-            _ => FeatureLevel(3),
+            5 => FeatureLevel(3),
+            _ => FeatureLevel(4),
         }
     }
 }
@@ -44,6 +47,7 @@ impl Command {
     /// The first level of a cluster in which it may stand in the log.
     fn level(&self) -> FeatureLevel {
         match self {
+            Command::CreateTopic { name, .. } if is_order_log(name) => FeatureLevel::ORDERED_REPLICAS,
             Command::CreateTopic { config, .. }
             | Command::SetTopicConfig { changes: config, .. }
             | Command::SetBrokerConfig { changes: config, .. } => {
@@ -76,6 +80,12 @@ impl Metadata {
     #[must_use]
     pub fn replicates_compacted(&self) -> bool {
         self.level >= FeatureLevel::COMPACTED_REPLICAS
+    }
+
+    /// Says whether several nodes may hold a topic with one order: nodes of earlier releases know nothing of it.
+    #[must_use]
+    pub fn orders_replicas(&self) -> bool {
+        self.level >= FeatureLevel::ORDERED_REPLICAS
     }
 
     pub(super) fn check_level(&self, command: &Command) -> Result<(), ApplyError> {
@@ -215,7 +225,7 @@ mod tests {
         };
         let bytes = raise(FeatureLevel::NEWEST.0 + 1).encode();
         assert_eq!(Command::decode(&bytes), Err(unknown.clone()));
-        assert!(unknown.to_string().contains("feature level 4"), "{unknown}");
+        assert!(unknown.to_string().contains("feature level 5"), "{unknown}");
         assert!(Command::decode(&raise(0).encode()).is_err());
     }
 

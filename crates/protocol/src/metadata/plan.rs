@@ -11,9 +11,10 @@ use thiserror::Error;
 use super::topic_config::ConfigChange;
 use super::{
     ApplyError, COMMAND_BYTES_MAX, Command, FeatureLevel, Home, Metadata, Node, Plans, ReplicaSet,
-    TopicConfig, is_internal,
+    Topic, TopicConfig, is_internal, order_log_name,
 };
 use crate::leader::NodeId;
+use crate::order::order_log_of;
 use crate::producers::ProducerId;
 
 /// Producer ids that are handed out at a time.
@@ -224,18 +225,20 @@ pub enum PlanError {
 pub enum NoOrder {
     /// The node keeps it itself.
     Internal,
-    /// Several nodes can hold its partitions.
-    Several,
+    /// Several nodes can hold its partitions, and not all of them may know of such orders.
+    Level(FeatureLevel),
 }
 
 impl fmt::Display for NoOrder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            NoOrder::Internal => "by topics that nodes keep for themselves",
-            NoOrder::Several => {
-                "by topics of a node that other nodes can join (peer.listen): only a node that stays alone keeps one order yet"
-            }
-        })
+        match self {
+            NoOrder::Internal => f.write_str("by topics that nodes keep for themselves"),
+            NoOrder::Level(level) => write!(
+                f,
+                "in a cluster of feature level {level}: when all its nodes run a release that keeps orders on several nodes, raise the level \
+                 (ropewalk cluster upgrade)"
+            ),
+        }
     }
 }
 
@@ -308,13 +311,40 @@ impl Metadata {
         if config.change(changes).is_err() || !config.is_ordered() {
             return Ok(());
         }
-        let is_member = |node: &Node| node.home.as_ref().is_some_and(|home| home.start > 0);
-        let is_alone = self.joined.is_empty() && !self.nodes.values().any(is_member);
         match is_internal(name) {
             true => Err(PlanError::NoOrder(NoOrder::Internal)),
-            false if is_alone => Ok(()),
-            false => Err(PlanError::NoOrder(NoOrder::Several)),
+            false if self.orders_replicas() || !self.can_be_joined() => Ok(()),
+            false => Err(PlanError::NoOrder(NoOrder::Level(self.level()))),
         }
+    }
+
+    /// Says whether other nodes have joined this one, or can.
+    fn can_be_joined(&self) -> bool {
+        let is_member = |node: &Node| node.home.as_ref().is_some_and(|home| home.start > 0);
+        !self.joined.is_empty() || self.nodes.values().any(is_member)
+    }
+
+    /// Plans the topic that keeps the order of another one, on the nodes that hold the first partition of that.
+    ///
+    /// # Errors
+    /// See [`PlanError`]; `TopicExists` if it is there.
+    pub fn plan_order_log(&self, ordered: TopicId) -> Result<Command, PlanError> {
+        let topic = self.check_topic(ordered)?;
+        let replicas = topic.replicas(0).ok_or(ApplyError::NoPartitions)?;
+        self.checked(Command::CreateTopic {
+            id: order_log_of(ordered),
+            name: order_log_name(ordered).into(),
+            partitions: vec![replicas.clone()],
+            config: Vec::new(),
+            client: None,
+        })
+    }
+
+    /// The topics that should have a log for their order, and have none yet.
+    pub fn without_order_log(&self) -> impl Iterator<Item = &Topic> {
+        let has_none = |topic: &&Topic| self.topic(order_log_of(topic.id)).is_none();
+        self.topics()
+            .filter(move |topic| topic.settings.is_ordered && has_none(topic))
     }
 
     /// Plans that a topic gets more partitions, `count` in all.

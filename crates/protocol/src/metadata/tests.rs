@@ -6,6 +6,7 @@ use record::DirectoryId;
 
 use super::*;
 use crate::DecodeError;
+use crate::order::order_log_of;
 
 pub(super) fn topic_id(number: u8) -> TopicId {
     TopicId([number; 16])
@@ -251,7 +252,7 @@ fn chosen_replicas_that_cannot_be_are_refused() {
 }
 
 #[test]
-fn one_order_is_for_topics_of_clients_on_a_node_that_stays_alone() {
+fn one_order_is_for_topics_of_clients_where_all_nodes_know_of_it() {
     let total = || vec![ConfigChange::set("ropewalk.order", "total")];
     let ordered = |name: &str| NewTopic {
         config: total(),
@@ -282,7 +283,7 @@ fn one_order_is_for_topics_of_clients_on_a_node_that_stays_alone() {
     let internal = alone.plan_topic(&ordered("__consumer_offsets"), plans);
     assert_eq!(internal, Err(PlanError::NoOrder(NoOrder::Internal)));
     let mut member = started(1);
-    let several = Err(PlanError::NoOrder(NoOrder::Several));
+    let several = Err(PlanError::NoOrder(NoOrder::Level(FeatureLevel::FIRST)));
     assert_eq!(member.plan_topic(&ordered("a"), plans), several);
     create(&mut member, &new_topic(1, "a", 2, 1));
     let target = ConfigTarget::Topic(topic_id(1));
@@ -290,6 +291,47 @@ fn one_order_is_for_topics_of_clients_on_a_node_that_stays_alone() {
     assert_eq!(member.plan_configs(target, &wish, plans), several);
     let back = ConfigWish::Replace(vec![("ropewalk.order".into(), "partition".into())]);
     assert!(member.plan_configs(target, &back, plans).is_ok());
+    let level = FeatureLevel::NEWEST;
+    member
+        .apply(&Command::SetFeatureLevel { level })
+        .expect("it is higher");
+    assert!(member.plan_configs(target, &wish, plans).is_ok());
+}
+
+#[test]
+fn the_log_of_an_order_comes_after_its_topic_and_goes_with_it() {
+    let mut image = cluster_of(3);
+    let level = FeatureLevel::NEWEST;
+    image
+        .apply(&Command::SetFeatureLevel { level })
+        .expect("it is higher");
+    let (ordered, log) = (topic_id(1), order_log_of(topic_id(1)));
+    let unknown = PlanError::Refused(ApplyError::UnknownTopic { id: ordered });
+    assert_eq!(image.plan_order_log(ordered), Err(unknown));
+    let mut wanted = new_topic(1, "ledger", 2, 3);
+    wanted.config = vec![ConfigChange::set("ropewalk.order", "total")];
+    create(&mut image, &wanted);
+    let without: Vec<TopicId> = image.without_order_log().map(|topic| topic.id).collect();
+    assert_eq!(without, [ordered]);
+    let command = image.plan_order_log(ordered).expect("the topic is there");
+    image.apply(&command).expect("planned");
+    assert_eq!(image.without_order_log().count(), 0);
+    let replicas = |topic: TopicId| image.topic(topic).and_then(|topic| topic.replicas(0).cloned());
+    assert_eq!(replicas(log), replicas(ordered));
+    let exists = image.plan_order_log(ordered);
+    assert!(
+        matches!(exists, Err(PlanError::Refused(ApplyError::TopicExists { .. }))),
+        "{exists:?}"
+    );
+    image
+        .apply(&Command::DeleteTopic { id: ordered })
+        .expect("it is there");
+    assert!(image.topic(log).is_none() && image.partition_count() == 0);
+    assert_eq!(
+        image.apply(&command),
+        Err(ApplyError::UnknownTopic { id: ordered }),
+        "a log of an order that is gone"
+    );
 }
 
 #[test]

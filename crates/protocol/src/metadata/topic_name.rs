@@ -1,5 +1,6 @@
 //! The names that a topic may have: Kafka's rules, because names become part of metrics and paths in its tools.
 
+use record::TopicId;
 use thiserror::Error;
 
 use super::METADATA_NAME;
@@ -7,6 +8,11 @@ use crate::groups::GROUPS_TOPIC;
 
 /// The longest name, in bytes (all allowed characters are single bytes).
 pub const TOPIC_NAME_BYTES_MAX: usize = 249;
+
+/// The beginning of the names of topics that keep orders; a topic's id is the rest.
+pub(super) const ORDER_LOG: &str = "__order_";
+/// The length of a topic's id as text.
+const TOPIC_ID_DIGITS: usize = 32;
 
 /// Names of Kafka's own topics, which are not here: its clients and tools take a topic of that name for Kafka's.
 const RESERVED_NAMES: [&str; 3] = [METADATA_NAME, "__transaction_state", "__share_group_state"];
@@ -42,6 +48,9 @@ pub enum TopicNameError {
     /// The node keeps something of its own there; whoever wrote to it could have the node lose that.
     #[error("{GROUPS_TOPIC} is kept by the node itself, which makes it when it is needed")]
     Internal,
+    /// The node keeps the order of a topic there.
+    #[error("names that begin with {ORDER_LOG} and a topic's id are of the logs that nodes keep orders in")]
+    OrderLog,
     /// Kafka keeps something of its own there (Kafka: INVALID_REQUEST).
     #[error("{name} is reserved; choose another name")]
     Reserved {
@@ -79,6 +88,9 @@ pub fn check_topic_name(name: &str) -> Result<(), TopicNameError> {
 /// See [`TopicNameError`].
 pub fn check_new_name(name: &str) -> Result<(), TopicNameError> {
     check_topic_name(name)?;
+    if is_order_log(name) {
+        return Err(TopicNameError::OrderLog);
+    }
     if is_internal(name) {
         return Err(TopicNameError::Internal);
     }
@@ -91,7 +103,20 @@ pub fn check_new_name(name: &str) -> Result<(), TopicNameError> {
 /// Says whether a topic is kept by the node itself: its users may read it and not write to it.
 #[must_use]
 pub fn is_internal(name: &str) -> bool {
-    name == GROUPS_TOPIC
+    name == GROUPS_TOPIC || is_order_log(name)
+}
+
+/// The name of the topic that keeps the order of another one.
+#[must_use]
+pub fn order_log_name(topic: TopicId) -> String {
+    format!("{ORDER_LOG}{topic}")
+}
+
+/// Says whether a topic keeps the order of another one. It is in no list, for it is of no use to anybody.
+#[must_use]
+pub fn is_order_log(name: &str) -> bool {
+    let id = name.strip_prefix(ORDER_LOG);
+    id.is_some_and(|id| id.len() == TOPIC_ID_DIGITS && id.bytes().all(|digit| digit.is_ascii_hexdigit()))
 }
 
 /// Returns the form that Kafka's metrics make of a name: two topics may not come out the same.
@@ -125,6 +150,10 @@ mod tests {
         assert_eq!(check_new_name("orders"), Ok(()));
         assert_eq!(check_new_name(""), Err(TopicNameError::Empty));
         assert_eq!(check_new_name(GROUPS_TOPIC), Err(TopicNameError::Internal));
+        let order_log = order_log_name(TopicId([0x5e; 16]));
+        assert!(is_internal(&order_log), "{order_log}");
+        assert_eq!(check_new_name(&order_log), Err(TopicNameError::OrderLog));
+        assert_eq!(check_new_name("__order_book"), Ok(()));
         for name in RESERVED_NAMES {
             assert_eq!(check_new_name(name), Err(TopicNameError::Reserved { name }));
         }

@@ -112,7 +112,9 @@ impl Phase {
             | Kind::RangeWish
             | Kind::RangeAnswer
             | Kind::Relay
-            | Kind::Http => self == Phase::Admitted,
+            | Kind::Http
+            | Kind::Committed
+            | Kind::Ordered => self == Phase::Admitted,
         }
     }
 }

@@ -57,11 +57,15 @@ pub enum Kind {
     Relay,
     /// Where the sender serves HTTP.
     Http,
+    /// A partition of a topic with one order is committed so far.
+    Committed,
+    /// A partition of such a topic is ordered so far.
+    Ordered,
 }
 
 impl Kind {
     /// All kinds, and their bytes.
-    pub const ALL: [(Kind, u8); 17] = [
+    pub const ALL: [(Kind, u8); 19] = [
         (Kind::Hello, 1),
         (Kind::Refused, 2),
         (Kind::Heartbeat, 3),
@@ -79,6 +83,8 @@ impl Kind {
         (Kind::Beat, 15),
         (Kind::Relay, 16),
         (Kind::Http, 17),
+        (Kind::Committed, 18),
+        (Kind::Ordered, 19),
     ];
 
     /// The kind's name, as errors have it.
@@ -102,6 +108,8 @@ impl Kind {
             Kind::RangeAnswer => "range",
             Kind::Relay => "relay",
             Kind::Http => "address of HTTP",
+            Kind::Committed => "word of what is committed",
+            Kind::Ordered => "word of what is ordered",
         }
     }
 
@@ -112,6 +120,7 @@ impl Kind {
             Kind::RangeWish | Kind::RangeAnswer => 2,
             Kind::Relay => 3,
             Kind::Http => 4,
+            Kind::Committed | Kind::Ordered => 6,
             _ => 1,
         }
     }

@@ -26,7 +26,7 @@ pub struct Versions {
 /// The versions that this program speaks.
 pub const WIRE_VERSIONS: Versions = Versions {
     lowest: 1,
-    highest: 5,
+    highest: 6,
 };
 
 impl Versions {

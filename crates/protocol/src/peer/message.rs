@@ -11,6 +11,7 @@ use record::{Offset, PartitionId};
 use super::header::{HEADER_BYTES, Header, Kind};
 use super::hello::{Hello, Refused};
 use super::join::{Join, Joined};
+use super::order::{read_committed, read_ordered, write_committed, write_ordered};
 use super::range::{RangeAnswer, RangeWish};
 use super::relay::Relay;
 use super::replica::{
@@ -18,6 +19,7 @@ use super::replica::{
 };
 use crate::encoding::{DecodeError, Reader, Writer};
 use crate::metadata::{Address, read_address, write_address};
+use crate::order::{Committed, Ordered};
 use crate::replica::lease::{Beat, Echo};
 use crate::replica::{Landmark, Prompt, Sworn};
 
@@ -64,6 +66,10 @@ pub enum Message {
     Relay(Relay),
     /// Where the sender serves HTTP, so that the receiver can hand on to it what only the sender can answer.
     Http(Address),
+    /// A leader's word to the node that keeps the order of its topic.
+    Committed(Committed),
+    /// The answer to it, when more is ordered.
+    Ordered(Ordered),
 }
 
 /// A sign of life.
@@ -124,6 +130,8 @@ impl Message {
             Message::RangeAnswer(_) => Kind::RangeAnswer,
             Message::Relay(_) => Kind::Relay,
             Message::Http(_) => Kind::Http,
+            Message::Committed(_) => Kind::Committed,
+            Message::Ordered(_) => Kind::Ordered,
         }
     }
 
@@ -183,7 +191,9 @@ impl Message {
             | Message::Beat(_)
             | Message::RangeWish(_)
             | Message::RangeAnswer(_)
-            | Message::Relay(_) => 0,
+            | Message::Relay(_)
+            | Message::Committed(_)
+            | Message::Ordered(_) => 0,
         }
     }
 
@@ -222,6 +232,8 @@ impl Message {
             Message::RangeAnswer(answer) => answer.write(writer),
             Message::Relay(relay) => relay.write(writer),
             Message::Http(address) => write_address(writer, address),
+            Message::Committed(committed) => write_committed(writer, committed),
+            Message::Ordered(ordered) => write_ordered(writer, ordered),
         }
     }
 
@@ -258,6 +270,8 @@ impl Message {
             Kind::RangeAnswer => Message::RangeAnswer(RangeAnswer::read(&mut reader, body)?),
             Kind::Relay => Message::Relay(Relay::read(&mut reader, body)?),
             Kind::Http => Message::Http(read_address(&mut reader)?),
+            Kind::Committed => Message::Committed(read_committed(&mut reader)?),
+            Kind::Ordered => Message::Ordered(read_ordered(&mut reader)?),
         };
         reader.close()?;
         Ok(message)

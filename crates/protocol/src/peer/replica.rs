@@ -348,7 +348,7 @@ fn read_refusal(reader: &mut Reader<'_>) -> Result<Refusal, DecodeError> {
     })
 }
 
-fn read_epoch(reader: &mut Reader<'_>, field: &'static str) -> Result<Epoch, DecodeError> {
+pub(super) fn read_epoch(reader: &mut Reader<'_>, field: &'static str) -> Result<Epoch, DecodeError> {
     let epoch = Epoch(reader.i32(field)?);
     possible(epoch > NO_EPOCH, field)?;
     Ok(epoch)

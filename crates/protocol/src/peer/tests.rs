@@ -10,12 +10,13 @@ mod round_trip;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use record::{BatchBuilder, ClusterId, Compression, DirectoryId, Epoch, Offset, PartitionId, TopicId};
+use record::{BatchBuilder, ClusterId, Compression, DirectoryId, Epoch, Offset, PartitionId, Position, TopicId};
 
 use super::*;
 use crate::epochs::Run;
 use crate::leader::NodeId;
 use crate::metadata::{Address, FeatureLevel, Home};
+use crate::order::{Committed, Ordered};
 use crate::replica::lease::{Beat, Believer, Echo, GRANT};
 use crate::replica::{Base, Landmark, NO_EPOCH, Prompt, Refusal, Standing, Sworn};
 
@@ -43,7 +44,9 @@ fn decoder_for(kind: Kind) -> Decoder {
         | Kind::RangeWish
         | Kind::RangeAnswer
         | Kind::Relay
-        | Kind::Http => admitted(BODY_BYTES_MAX),
+        | Kind::Http
+        | Kind::Committed
+        | Kind::Ordered => admitted(BODY_BYTES_MAX),
     }
 }
 
@@ -315,6 +318,25 @@ fn one_of_each() -> Vec<(&'static str, Message)> {
             Message::Http(Address {
                 host: "hemp".into(),
                 port: 8092,
+            }),
+        ),
+        (
+            "committed",
+            Message::Committed(Committed {
+                partition: partition(),
+                epoch: Epoch(7),
+                log_start: Offset(0x0011_2233),
+                tail: Offset(0x1122_3344),
+            }),
+        ),
+        (
+            "ordered",
+            Message::Ordered(Ordered {
+                partition: partition(),
+                epoch: Epoch(7),
+                position: Position(0x5566_7788),
+                first: Offset(0x1122_3340),
+                next: Offset(0x1122_3344),
             }),
         ),
     ]

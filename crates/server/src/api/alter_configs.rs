@@ -26,7 +26,7 @@ use crate::budget::SharedRoom;
 use crate::caller::Caller;
 use crate::config::{key_of, name_while_running};
 use crate::core::Core;
-use crate::groups::FIXED_CONFIG;
+use crate::groups::fixed_config;
 use crate::long::{Long, beside};
 
 /// The time that a change may take to be committed: neither request says how long its client waits.
@@ -266,7 +266,7 @@ fn aim(
     let target = target(core, resource_type, name)?;
     let wish = wish?;
     match target {
-        ConfigTarget::Topic(_) if is_internal(name) => Ok((target, keep_fixed(wish)?)),
+        ConfigTarget::Topic(_) if is_internal(name) => Ok((target, keep_fixed(name, wish)?)),
         ConfigTarget::Topic(_) => Ok((target, wish)),
         ConfigTarget::Broker(_) | ConfigTarget::AllBrokers => {
             check_changeable(&wish)?;
@@ -279,29 +279,30 @@ fn aim(
 ///
 /// # Errors
 /// The topic would lose groups, or refuse their changes.
-fn keep_fixed(wish: ConfigWish) -> Result<ConfigWish, Refusal> {
+fn keep_fixed(topic: &str, wish: ConfigWish) -> Result<ConfigWish, Refusal> {
     match wish {
         ConfigWish::Edit(edits) => {
             for edit in &edits {
                 let sets = edit.operation == ConfigOperation::Set;
-                check_fixed(&edit.name, sets.then_some(&*edit.value))?;
+                check_fixed(topic, &edit.name, sets.then_some(&*edit.value))?;
             }
             Ok(ConfigWish::Edit(edits))
         }
         ConfigWish::Replace(mut values) => {
             for (name, value) in &values {
-                check_fixed(name, Some(&**value))?;
+                check_fixed(topic, name, Some(&**value))?;
             }
             // A config that is not named is given up.
-            values.retain(|(name, _)| fixed_value(name).is_none());
-            values.extend(FIXED_CONFIG.map(|(name, value)| (Arc::from(name), Arc::from(value))));
+            values.retain(|(name, _)| fixed_value(topic, name).is_none());
+            let fixed = fixed_config(topic).iter();
+            values.extend(fixed.map(|(name, value)| (Arc::from(*name), Arc::from(*value))));
             Ok(ConfigWish::Replace(values))
         }
     }
 }
 
-fn check_fixed(name: &str, wanted: Option<&str>) -> Result<(), Refusal> {
-    match fixed_value(name) {
+fn check_fixed(topic: &str, name: &str, wanted: Option<&str>) -> Result<(), Refusal> {
+    match fixed_value(topic, name) {
         Some(fixed) if wanted.map(str::trim) != Some(fixed) => {
             let message = format!("{name} is {fixed} for a topic that the node keeps for itself");
             Err(Refusal::new(ErrorCode::InvalidConfig, message))
@@ -310,9 +311,9 @@ fn check_fixed(name: &str, wanted: Option<&str>) -> Result<(), Refusal> {
     }
 }
 
-fn fixed_value(name: &str) -> Option<&'static str> {
-    let mut fixed = FIXED_CONFIG.into_iter();
-    fixed.find(|(fixed, _)| *fixed == name).map(|(_, value)| value)
+fn fixed_value(topic: &str, name: &str) -> Option<&'static str> {
+    let mut fixed = fixed_config(topic).iter();
+    fixed.find(|(fixed, _)| *fixed == name).map(|(_, value)| *value)
 }
 
 /// Tells what only a restart can change from what there is not.

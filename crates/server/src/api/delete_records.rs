@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use kafka_wire::delete_records::{DeleteRecordsPartitionResult, DeleteRecordsTopicResult};
 use kafka_wire::{DeleteRecordsRequest, DeleteRecordsResponse, ErrorCode};
-use protocol::metadata::is_internal;
+use protocol::metadata::{is_internal, is_order_log};
 use record::{Offset, PartitionId, Position};
 use shard::AppendRefusal;
 
@@ -37,6 +37,8 @@ pub(super) async fn handle(
         let index = wanted.partition_index;
         let found = core.with_metadata(|metadata| match twin_named(metadata, topic) {
             Some(topic) if index == 0 => Ok(core.facts.twin_of(topic.id)),
+            // Positions are kept for ever.
+            _ if is_order_log(topic) => Err(ErrorCode::InvalidTopicException),
             _ => find_partition(metadata, topic, index),
         });
         found.map(|partition| (partition, wanted.offset))
@@ -83,8 +85,12 @@ async fn trim(core: Rc<Core>, partition: PartitionId, offset: i64) -> Result<Off
             .map_err(|untrimmed| match untrimmed {
                 Untrimmed::OutOfRange { .. } => ErrorCode::OffsetOutOfRange,
                 Untrimmed::Unfound(_) => ErrorCode::KafkaStorageError,
+                Untrimmed::Elsewhere { .. } => ErrorCode::PolicyViolation,
                 Untrimmed::Refused(refusal) => refused(refusal),
             });
+    }
+    if core.is_twin_elsewhere(partition) {
+        return Err(ErrorCode::NotLeaderOrFollower);
     }
     let first_kept = match offset {
         UP_TO_TAIL => {

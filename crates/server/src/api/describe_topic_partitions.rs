@@ -54,7 +54,7 @@ pub(super) async fn handle(
     };
     if names.is_empty() {
         core.with_metadata(|metadata| {
-            let mut topics = metadata.topics_from(first);
+            let mut topics = metadata.listed_from(first);
             topics.all(|topic| page.add(metadata, topic))
         });
     }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use kafka_wire::list_config_resources::ConfigResource;
 use kafka_wire::{ErrorCode, ListConfigResourcesRequest, ListConfigResourcesResponse, Text};
 use platform::slices::Slices;
+use protocol::metadata::is_order_log;
 
 use super::Envelope;
 use super::config_resource::{BROKER, NOT_SERVED, TOPIC};
@@ -64,7 +65,8 @@ async fn names(core: &Core, resource_type: i8) -> Vec<Arc<str>> {
     match resource_type {
         TOPIC => {
             let topics = core.all_topics().await.into_iter();
-            topics.map(|(name, _)| name).collect()
+            let listed = topics.map(|(name, _)| name).filter(|name| !is_order_log(name));
+            listed.collect()
         }
         BROKER => core.with_metadata(|metadata| {
             let nodes = metadata.nodes();

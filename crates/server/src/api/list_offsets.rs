@@ -110,6 +110,9 @@ pub(super) async fn handle(
         if let Some(home) = core.home_of_twin(partition) {
             return look_at_twin(&core, &home, query, epoch).await;
         }
+        if core.is_twin_elsewhere(partition) {
+            return Err(ErrorCode::NotLeaderOrFollower);
+        }
         let shard = core.shard(core.facts.shard_of(partition)).clone();
         look(&shard, partition, query, epoch).await
     };
@@ -231,7 +234,10 @@ async fn look_at_twin(
     let refused = |refusal: ReadRefusal| read_code(&refusal);
     check_epoch(epoch).map_err(refused)?;
     match query {
-        Query::Latest => Ok(Found::place(home.tail(), Some(EPOCH))),
+        Query::Latest => {
+            home.until_lease().await.map_err(led_code)?;
+            Ok(Found::place(home.tail(), Some(EPOCH)))
+        }
         Query::Earliest => {
             let first = home.earliest(core).await;
             let first = first.map_err(|unfound| read_code(&unfound.into()))?;

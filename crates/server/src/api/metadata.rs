@@ -14,9 +14,9 @@ use kafka_wire::metadata::{
 use kafka_wire::{ErrorCode, MetadataRequest, MetadataResponse, Text};
 use platform::slices::Slices;
 use protocol::metadata::{
-    Metadata, NewTopic, Plans, Topic, check_new_name, check_topic_name, fresh_topic_id, is_internal,
+    Metadata, NewTopic, Plans, Topic, check_new_name, check_topic_name, fresh_topic_id, is_internal, is_order_log,
 };
-use protocol::order::keeper_of;
+use protocol::order::{keeper_of, order_log_of};
 use record::TopicId;
 
 use super::Envelope;
@@ -206,7 +206,7 @@ async fn all(core: &Rc<Core>) -> Long<Named> {
     let topics = core.all_topics().await;
     let mut slices = Slices::of(ENTRIES_IN_ONE_TURN);
     let mut all = Long::with_capacity(core, topics.len());
-    for (_, id) in topics {
+    for (_, id) in topics.into_iter().filter(|(name, _)| !is_order_log(name)) {
         all.push(Named::Id(id));
         slices.did(1).await;
     }
@@ -359,9 +359,10 @@ fn told(metadata: &Metadata, topic: &Topic) -> MetadataResponseTopic {
     }
 }
 
-/// One partition, on the node that has all of the topic's.
+/// One partition, on the node that keeps the order.
 fn told_twin(metadata: &Metadata, topic: &Topic) -> MetadataResponseTopic {
-    let nodes = || metadata.partitions(topic).take(1).map(|state| state.leader.0);
+    let kept_in = metadata.topic(order_log_of(topic.id)).unwrap_or(topic);
+    let nodes = || metadata.partitions(kept_in).take(1).map(|state| state.leader.0);
     MetadataResponseTopic {
         name: Some(Text::from(twin_name(topic))),
         topic_id: keeper_of(topic.id),

@@ -46,6 +46,7 @@ pub(super) async fn handle(
     let work = |core: Rc<Core>, partition, question: Question| async move {
         let end = match core.home_of_twin(partition) {
             Some(home) => twin_end(&home, &question),
+            None if core.is_twin_elsewhere(partition) => Err(ReadRefusal::NotLeader),
             None => epoch_end(core.shard(core.facts.shard_of(partition)), partition, &question),
         };
         end.map_err(|refusal| read_code(&refusal))

@@ -204,6 +204,10 @@ fn find_topic(core: &Core, topic: &TopicProduceData, version: i16) -> Result<Kno
         };
         match found {
             None => match twin() {
+                Some(_) if core.facts.is_member => {
+                    let why = "several nodes may hold this topic: records are appended to its partitions, not to its twin";
+                    Err((ErrorCode::InvalidTopicException, Some(why)))
+                }
                 Some(topic) => Ok(Known {
                     id: topic.id,
                     partition_count: 1,

@@ -10,7 +10,7 @@ use platform::slices::Slices;
 use protocol::ApplyError;
 use protocol::leader::NodeId;
 use protocol::metadata::{Command, Metadata, Topic, TopicSettings, metadata_settings};
-use protocol::order::keeper_of;
+use protocol::order::{keeper_of, order_log_of};
 use protocol::producers::ProducerId;
 use protocol::replica::Assignment;
 use record::{Epoch, PartitionId, TopicId};
@@ -37,7 +37,9 @@ impl Core {
         })?;
         for (id, found) in self.recovered.take() {
             let shard = self.shard(self.facts.shard_of(id));
-            match self.with_metadata(|metadata| metadata.topic(keeper_of(id.topic)).is_some()) {
+            // Where scribes give positions, nothing goes on with those that the shards gave before.
+            let is_kept = |metadata: &Metadata| metadata.topic(keeper_of(id.topic)).is_some();
+            match !self.facts.is_member && self.with_metadata(is_kept) {
                 // The topic has no order now, and goes on with this one when it has.
                 true => shard.open_partition(id, None, metadata_settings(), Some(&found))?,
                 false => shard.delete_partition(id),
@@ -45,6 +47,7 @@ impl Core {
         }
         self.shards().for_each(Shard::start_background);
         self.open_coordinators();
+        self.open_scribes();
         Ok(())
     }
 
@@ -70,6 +73,7 @@ impl Core {
             slices.did(1).await;
         }
         self.tell_coordinators(&changes);
+        self.open_scribes();
         outcomes
     }
 
@@ -121,6 +125,7 @@ impl Core {
             changes.extend(gone(topic.id));
         }
         self.open_coordinators();
+        self.open_scribes();
         self.tell_coordinators(&changes);
         Ok(())
     }
@@ -436,9 +441,10 @@ impl Core {
             return Default::default();
         };
         self.with_metadata(|metadata| {
-            metadata
-                .topic(*id)
-                .map_or_else(Default::default, |topic| self.sorted_partitions(topic, 0))
+            let topics = [*id, order_log_of(*id)];
+            let gone = topics.iter().filter_map(|id| metadata.topic(*id));
+            let (own, others): (Vec<_>, Vec<_>) = gone.map(|topic| self.sorted_partitions(topic, 0)).unzip();
+            (own.concat(), others.concat())
         })
     }
 

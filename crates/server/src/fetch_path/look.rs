@@ -120,6 +120,7 @@ fn request(partition: PartitionId, wanted: &Wanted) -> ReadRequest {
         epoch: (epoch >= 0).then_some(Epoch(epoch)),
         from_any: false,
         near: None,
+        ordered_until: None,
     }
 }
 
@@ -197,6 +198,7 @@ async fn read_here(core: Rc<Core>, planned: Vec<Planned>, bytes_max: usize) -> V
         };
         let outcome = match core.home_of_twin(read.partition) {
             Some(home) => home.read(&core, read).await,
+            None if core.is_twin_elsewhere(read.partition) => Err(ReadRefusal::NotLeader),
             None => shard.read(read).await,
         };
         read_ahead(shard, &core.answers);

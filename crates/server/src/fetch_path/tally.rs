@@ -128,6 +128,7 @@ mod tests {
             epoch: None,
             from_any: false,
             near: None,
+            ordered_until: None,
         };
         Planned { place, read }
     }

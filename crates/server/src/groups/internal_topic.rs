@@ -1,15 +1,15 @@
-//! The settings of the groups' topic, whatever clients want and other topics have.
+//! The settings of the topics that nodes keep for themselves, whatever clients want and other topics have.
 //!
 //! Settings that are fixed here go before all that are set, for the topic itself as well: it may have been made with other
 //! values. Code that needs a topic's settings asks here.
 
 use std::borrow::Cow;
 
-use protocol::metadata::{ConfigChange, Metadata, Topic, TopicConfig, TopicSettings, is_internal};
+use protocol::metadata::{ConfigChange, Metadata, Topic, TopicConfig, TopicSettings, is_internal, is_order_log};
 
 /// The last record of each key, durable before anybody acts by it, and no change of a group refused or waiting for a codec. A
 /// group's record grows with its members. Where several nodes hold it, the coordinator keeps the last record of each key itself (`rewriting`).
-pub(crate) const FIXED_CONFIG: [(&str, &str); 7] = [
+const GROUPS_CONFIG: [(&str, &str); 7] = [
     ("cleanup.policy", "compact"),
     ("compression.type", "producer"),
     ("max.message.bytes", "16777216"),
@@ -18,13 +18,31 @@ pub(crate) const FIXED_CONFIG: [(&str, &str); 7] = [
     ("min.insync.replicas", "1"),
     ("ropewalk.durability", "fsync"),
 ];
+/// Positions are kept for ever, and flushed before anybody is told of them.
+const ORDER_CONFIG: [(&str, &str); 6] = [
+    ("cleanup.policy", "delete"),
+    ("compression.type", "producer"),
+    ("min.insync.replicas", "1"),
+    ("retention.bytes", "-1"),
+    ("retention.ms", "-1"),
+    ("ropewalk.durability", "fsync"),
+];
 /// In segments that are soon complete, unless clients want others (Kafka's `offsets.topic.segment.bytes`): only those are
 /// compacted, and a start reads all of what is not. 16 MiB are some 200,000 commits.
 const SEGMENT_CONFIG: (&str, &str) = ("segment.bytes", "16777216");
 
 /// The configs that the topic is made with.
 pub(super) fn first_config() -> Vec<ConfigChange> {
-    as_changes(FIXED_CONFIG.into_iter().chain([SEGMENT_CONFIG]))
+    as_changes(GROUPS_CONFIG.into_iter().chain([SEGMENT_CONFIG]))
+}
+
+/// What of a topic that the nodes keep for themselves cannot be set; nothing of others.
+pub(crate) fn fixed_config(name: &str) -> &'static [(&'static str, &'static str)] {
+    match name {
+        name if is_order_log(name) => &ORDER_CONFIG,
+        name if is_internal(name) => &GROUPS_CONFIG,
+        _ => &[],
+    }
 }
 
 /// A topic's own configs as they go.
@@ -34,7 +52,7 @@ pub(crate) fn own_config(topic: &Topic) -> Cow<'_, TopicConfig> {
     }
     let mut config = topic.config.clone();
     config
-        .change(&as_changes(FIXED_CONFIG))
+        .change(&as_changes(fixed_config(&topic.name).iter().copied()))
         .expect("what is fixed is valid");
     Cow::Owned(config)
 }
@@ -131,7 +149,7 @@ mod tests {
         let longest = Duration::from_millis(i64::MAX as u64);
         assert_eq!(settings.timestamp_before_max, longest);
         assert_eq!(settings.timestamp_after_max, longest);
-        for (name, value) in FIXED_CONFIG {
+        for (name, value) in GROUPS_CONFIG {
             assert_eq!(own_config(topic).get(name).map(|value| &**value), Some(value));
         }
         settings

@@ -2,7 +2,6 @@
 //!
 //! Records that a core finds for a reader take room in that core's answer budget until the reader lets go of them.
 
-use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -242,6 +241,21 @@ impl Cores {
         bytes_max: usize,
         deadline: Instant,
     ) -> Result<Found, Unread> {
+        self.read_named(partition, from, bytes_max, deadline, None).await
+    }
+
+    /// The same of what an order names up to an offset. Any replica has it, sooner or later.
+    ///
+    /// # Errors
+    /// As `read`.
+    pub(super) async fn read_named(
+        &self,
+        partition: PartitionId,
+        from: Offset,
+        bytes_max: usize,
+        deadline: Instant,
+        ordered_until: Option<Offset>,
+    ) -> Result<Found, Unread> {
         let shard = self.facts.shard_of(partition);
         self.ask(self.facts.core_of(shard), move |core| async move {
             let granted = loop {
@@ -260,8 +274,12 @@ impl Cores {
                 epoch: None,
                 from_any: false,
                 near: None,
+                ordered_until,
             };
-            let result = core.shard(shard).read(read).await?;
+            let result = match ordered_until {
+                Some(_) => core.read_named(read).await?,
+                None => core.shard(shard).read(read).await?,
+            };
             drop(granted);
             // The reader is not on this thread, so a task stays behind here and holds what is counted here.
             let held = core.answers.hold(result.bytes);
@@ -300,22 +318,6 @@ impl Cores {
         self.facts.mailboxes.send(self.facts.core_of(shard), move |core| {
             core.shard(shard).watch(&[Watch::lone(partition, seen)], &reader);
         });
-    }
-
-    /// The same for all partitions of a topic, each with the tail that was seen of it.
-    pub(super) fn watch_all(&self, topic: TopicId, seen: &[Offset], reader: &Arc<Watcher>) {
-        let mut by_shard: BTreeMap<usize, Vec<Watch>> = BTreeMap::new();
-        for (index, seen) in (0..).zip(seen) {
-            let partition = PartitionId { topic, index };
-            let watches = by_shard.entry(self.facts.shard_of(partition)).or_default();
-            watches.push(Watch::lone(partition, *seen));
-        }
-        for (shard, watches) in by_shard {
-            let reader = Arc::clone(reader);
-            self.facts.mailboxes.send(self.facts.core_of(shard), move |core| {
-                core.shard(shard).watch(&watches, &reader);
-            });
-        }
     }
 
     /// Gives up what lies before `first_kept`; durable on return, which has the first offset that is kept then.

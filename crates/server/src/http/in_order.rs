@@ -20,19 +20,20 @@ use futures_util::future::join_all;
 use protocol::order::Place;
 use record::{Offset, PartitionId, Position};
 use serde_json::json;
-use shard::{ReadRefusal, Watcher};
+use shard::{ReadRefusal, Watch, Watcher};
 use tokio::time::{Instant, sleep_until};
 
 use crate::budget::Room;
 use crate::caller::Caller;
 use crate::core::Core;
-use crate::order::{Cursor, Home, Unfound, extents, share_of};
+use crate::order::{Cursor, Home, Unfound, clip, extents, share_of};
 
 use super::App;
 use super::body::{HeldBody, answers_full};
 use super::connection::Connection;
 use super::cores::{Found, KnownTopic, Unread};
 use super::media_type::MediaType;
+use super::others::Other;
 use super::problem::{Kind, Problem};
 use super::read::page::{Form, Limits, Memory, make_page_of};
 use super::read::{BYTES, Failed, RECORDS, RECORDS_MAX, ROOM_WAIT, room};
@@ -88,6 +89,9 @@ pub(super) async fn records(
     let headers = request.headers();
     let topic = app.cores.topic(&topic).await;
     let topic = topic.map_err(|problem| problem.told_to(headers))?;
+    if let Some(keeper) = keeper_elsewhere(&app, &topic, headers).await? {
+        return app.hand_on(&keeper, request).await;
+    }
     let query = Query::read(request.uri().query(), &["position", "limit", "bytes", "wait_ms"])?;
     let bytes_max = app.cores.facts.config.limits.fetch_bytes;
     let wait_max = app.limits.read_wait_max.as_millis() as u64;
@@ -146,9 +150,7 @@ async fn find(
             from = told.next;
             continue;
         }
-        // Nobody is shown anything new of a partition before it is ordered.
-        let (_, seen) = cut_at(app, topic, Some(from)).await?;
-        app.cores.watch_all(topic.id, &seen, &arrivals);
+        watch(app, topic, from, &arrivals).await?;
         tokio::select! {
             biased;
             () = arrivals.woken() => {}
@@ -156,6 +158,36 @@ async fn find(
             _ = stopped.changed() => {}
         }
     }
+}
+
+/// Has a reader woken as soon as more is ordered than is below a position.
+async fn watch(
+    app: &App,
+    topic: &KnownTopic,
+    seen: Position,
+    reader: &Arc<Watcher>,
+) -> Result<(), Problem> {
+    let (twin, reader) = (app.cores.facts.twin_of(topic.id), reader.clone());
+    let seen = Offset(i64::try_from(seen.0).unwrap_or(i64::MAX));
+    let watch = move |home: Rc<Home>, _| async move {
+        home.watch(&Watch::lone(twin, seen), &reader);
+        Ok::<(), Unfound>(())
+    };
+    ask_home(app, topic, watch).await
+}
+
+/// The node that keeps a topic's order, if that is another and the request has not come from one.
+///
+/// # Errors
+/// That one cannot be asked now.
+pub(super) async fn keeper_elsewhere(
+    app: &App,
+    topic: &KnownTopic,
+    headers: &HeaderMap,
+) -> Result<Option<Other>, Problem> {
+    app.cores
+        .leader_elsewhere(app.cores.facts.pages_of(topic.id), headers)
+        .await
 }
 
 /// Asks the home of a topic's order.
@@ -189,7 +221,7 @@ fn no_order(topic: &KnownTopic, is_ordered: bool) -> Problem {
     match is_ordered {
         true => Problem::new(
             Kind::Unavailable,
-            format!("the order of topic {name} is not open now: see the node's log"),
+            format!("the order of topic {name} is not open on this node now; another one may keep it, or its log tells why"),
         ),
         false => Problem::new(
             Kind::NoOrder,
@@ -258,7 +290,7 @@ async fn read(
         next: from,
         ordered: found.ordered,
     };
-    let mut partitions = read_partitions(app, topic, &mut found.places, most.bytes).await?;
+    let mut partitions = read_partitions(app, topic, (&mut found.places, &found.log_starts), most.bytes).await?;
     for mut place in found.places {
         let partition = partitions
             .get_mut(&place.partition)
@@ -325,10 +357,11 @@ struct PartitionRead {
 async fn read_partitions(
     app: &App,
     topic: &KnownTopic,
-    places: &mut Vec<Place>,
+    (places, log_starts): (&mut Vec<Place>, &BTreeMap<i32, Offset>),
     bytes: usize,
 ) -> Result<BTreeMap<i32, PartitionRead>, Problem> {
-    let extents = extents(places, bytes);
+    let mut extents = extents(places, bytes);
+    clip(&mut extents, log_starts);
     let share = share_of(bytes, extents.len());
     let reads = extents.into_iter().map(|(index, (first, next))| {
         let partition = PartitionId {
@@ -346,9 +379,16 @@ async fn read_partition(
     (mut first, next): (Offset, Offset),
     bytes: usize,
 ) -> Result<PartitionRead, Failed> {
+    if next <= first {
+        return Ok(PartitionRead {
+            found: None,
+            cursor: Cursor::gone(first),
+        });
+    }
     let deadline = Instant::now() + ROOM_WAIT;
     loop {
-        match app.cores.read(partition, first, bytes, deadline).await {
+        let read = app.cores.read_named(partition, first, bytes, deadline, Some(next));
+        match read.await {
             Err(Unread::Refused(ReadRefusal::OutOfRange { log_start, .. })) if first < log_start => {
                 if next <= log_start {
                     return Ok(PartitionRead {
@@ -400,6 +440,9 @@ pub(super) async fn cut(
 ) -> Result<Response, Problem> {
     let topic = app.cores.topic(&topic).await;
     let topic = topic.map_err(|problem| problem.told_to(request.headers()))?;
+    if let Some(keeper) = keeper_elsewhere(&app, &topic, request.headers()).await? {
+        return app.hand_on(&keeper, request).await;
+    }
     let query = Query::read(request.uri().query(), &["position"])?;
     let wanted = match Start::read(&query, Start::Latest)? {
         Start::At(position) => Some(position),

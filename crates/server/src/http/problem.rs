@@ -81,7 +81,7 @@ kinds! {
     /// Beyond the limit of requests, or of the topic's batches.
     BodyTooLarge = "body-too-large", PAYLOAD_TOO_LARGE;
     UnsupportedMediaType = "unsupported-media-type", UNSUPPORTED_MEDIA_TYPE;
-    /// The topic's records have no positions: no order over all of them.
+    /// The topic's records have no positions: no order over all of them, or none that this could depend on.
     NoOrder = "no-order", CONFLICT;
     OffsetOutOfRange = "offset-out-of-range", RANGE_NOT_SATISFIABLE;
     PositionOutOfRange = "position-out-of-range", RANGE_NOT_SATISFIABLE;

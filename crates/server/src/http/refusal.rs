@@ -45,7 +45,7 @@ impl From<AppendRefusal> for Problem {
             AppendRefusal::FlushFailed(_) | AppendRefusal::TooFewHold => Kind::OutcomeUnknown,
             AppendRefusal::JournalFull { .. } => Kind::Busy,
             AppendRefusal::TailMoved { .. } | AppendRefusal::OffsetMoved { .. } => Kind::ConditionFailed,
-            AppendRefusal::NoOrder => Kind::NoOrder,
+            AppendRefusal::NoOrder | AppendRefusal::OrderElsewhere => Kind::NoOrder,
         };
         let problem = Problem::new(kind, refusal.to_string());
         match refusal {

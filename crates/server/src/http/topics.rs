@@ -107,7 +107,7 @@ async fn look_up(core: Rc<Core>, paging: Paging) -> Vec<Listed> {
         let from = told_until.map_or(String::new(), |name| name + "\0");
         let before = listed.len();
         core.with_metadata(|metadata| {
-            let some = metadata.topics_from(&from).take(count);
+            let some = metadata.listed_from(&from).take(count);
             listed.extend(some.map(|topic| Listed::of(metadata, topic)));
         });
         if listed.len() - before < TOPICS_IN_ONE_TURN {

@@ -12,8 +12,8 @@ use tokio::time::timeout;
 use crate::order::Untrimmed;
 
 use super::App;
-use super::in_order::{ask_home, out_of_range};
-use super::problem::Problem;
+use super::in_order::{ask_home, keeper_elsewhere, out_of_range};
+use super::problem::{Kind, Problem};
 use super::refusal::outcome_unknown;
 use super::uri::{Query, bad_parameter};
 
@@ -67,6 +67,9 @@ pub(super) async fn in_order(
     let headers = request.headers();
     let told = |problem: Problem| problem.told_to(headers);
     let topic = app.cores.topic_of_clients(&topic).await.map_err(told)?;
+    if let Some(keeper) = keeper_elsewhere(&app, &topic, headers).await? {
+        return app.hand_on(&keeper, request).await;
+    }
     let query = Query::read(request.uri().query(), &["before_position"])?;
     let before = match query.get("before_position") {
         Some(ALL_ORDERED) => None,
@@ -92,6 +95,7 @@ impl From<Untrimmed> for Problem {
         match untrimmed {
             Untrimmed::OutOfRange { wanted, ordered } => out_of_range(wanted, ordered),
             Untrimmed::Unfound(unfound) => unfound.into(),
+            Untrimmed::Elsewhere { .. } => Problem::new(Kind::NoOrder, untrimmed.to_string()),
             Untrimmed::Refused(refusal) => refusal.into(),
         }
     }

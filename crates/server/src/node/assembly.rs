@@ -30,6 +30,7 @@ use crate::core_death::{Deaths, death_notices};
 use crate::core_life::CoreLife;
 use crate::disk_watch::DiskWatch;
 use crate::mailbox::mailboxes;
+use crate::order::make_order_logs;
 use crate::peers::{self, keep_metadata_links, let_peers_in};
 
 /// The first start of a member.
@@ -430,6 +431,7 @@ impl Opening {
         platform::turns::spawn(core.clone().follow_group(next));
         platform::turns::spawn(keep_members(core.clone()));
         platform::turns::spawn(place_replicas(core.clone()));
+        platform::turns::spawn(make_order_logs(core.clone()));
         platform::turns::spawn(replace_leaders(core.clone()));
         serve_on_every_core(core).await?;
         platform::turns::spawn(core.clone().tell_durable());

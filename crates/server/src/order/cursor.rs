@@ -108,6 +108,16 @@ pub(crate) fn extents(places: &mut Vec<Place>, bytes_max: usize) -> BTreeMap<i32
     extents
 }
 
+/// Has what is read of partitions begin where they do, as far as that is known. Of one that keeps nothing of it the extent is empty.
+pub(crate) fn clip(extents: &mut BTreeMap<i32, (Offset, Offset)>, log_starts: &BTreeMap<i32, Offset>) {
+    for (index, (first, next)) in extents {
+        if let Some(log_start) = log_starts.get(index) {
+            *first = (*first).max(*log_start);
+            *next = (*next).max(*first);
+        }
+    }
+}
+
 /// The bytes that each of so many partitions is read for.
 pub(crate) fn share_of(bytes_max: usize, partitions: usize) -> usize {
     (bytes_max / partitions.max(1)).max(READ_BYTES_MIN)

@@ -1,16 +1,18 @@
 //! The home of a topic's order: gathers what all shards have shown, puts it on pages, and finds positions.
 //!
 //! Nobody pays for it while nobody reads: cuts are taken from the shards when somebody asks for a position that is not here, and when a shard has very
-//! many. A strand is trimmed when the page that has its cuts is durable, never before.
+//! many. A strand is trimmed when the page that has its cuts is durable, never before. Where a scribe writes the pages, it brings them here
+//! as they are committed.
 
 use std::cell::{Cell, RefCell, RefMut};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::{Arc, Weak};
 
 use futures_util::future::join_all;
 use protocol::order::{Gathered, Generation, Line, Open, Page, Place, Shown};
 use record::{Offset, PartitionId, Position, TopicId};
-use shard::{AppendRefusal, Shard, Watcher};
+use shard::{AppendRefusal, NotLed, Shard, Watcher};
 use tokio::sync::{Mutex, oneshot};
 
 use crate::core::Core;
@@ -18,6 +20,8 @@ use crate::mailbox::Stopping;
 
 /// Places that are found at once.
 const PLACES_MAX: usize = 1_024;
+/// Pages that are read at once; they may be very small.
+const PAGES_BYTES: usize = 64 << 10;
 
 /// See the module.
 pub(crate) struct Home {
@@ -34,9 +38,12 @@ pub(crate) struct Home {
     is_storing: Cell<bool>,
     /// The order is no more, or another home's.
     is_given_up: Cell<bool>,
-    line: Arc<Line>,
+    /// The line of the shards; `None` where a scribe writes the pages.
+    line: Option<Arc<Line>>,
     /// Readers of the twin: the tail that each has seen, its number for the twin, and itself. Those that gave up are found dead.
     watchers: RefCell<Vec<(Offset, u32, Weak<Watcher>)>>,
+    /// The first offsets that partitions keep, as their leaders have told.
+    log_starts: RefCell<BTreeMap<i32, Offset>>,
 }
 
 /// Places from a position on.
@@ -46,6 +53,8 @@ pub(crate) struct Found {
     pub(crate) places: Vec<Place>,
     /// The first position that is not ordered.
     pub(crate) ordered: Position,
+    /// The first offsets that are kept of partitions which other nodes lead.
+    pub(crate) log_starts: BTreeMap<i32, Offset>,
 }
 
 /// Why a position was not found.
@@ -69,14 +78,44 @@ impl Home {
             topic,
             shard,
             pages,
-            line,
+            line: Some(line),
             watchers: RefCell::default(),
+            log_starts: RefCell::default(),
             generation: open.generation,
             gathered: RefCell::new(Gathered::behind(open)),
             turn: Mutex::default(),
             is_storing: Cell::new(false),
             is_given_up: Cell::new(false),
         }
+    }
+
+    /// The home of an order that a scribe writes, behind all that it has found in the log.
+    pub(super) fn of_log(topic: TopicId, (shard, log): (Rc<Shard>, PartitionId), found: &Open) -> Home {
+        Home {
+            line: None,
+            ..Home::new(topic, (shard, log), Arc::new(Line::new(Position(0), 0)), found)
+        }
+    }
+
+    /// Takes a page that is committed, and stored.
+    pub(super) fn take_page(&self, page: &Page) {
+        let mut gathered = self.gathered.borrow_mut();
+        gathered.take_cut(&page.runs);
+        // Pages that are full here are found in the log.
+        let end = gathered.end();
+        gathered.handle_durable(end);
+    }
+
+    /// Takes note of the first offset that a partition keeps.
+    pub(super) fn note_log_start(&self, index: i32, log_start: Offset) {
+        let mut log_starts = self.log_starts.borrow_mut();
+        let known = log_starts.entry(index).or_default();
+        *known = log_start.max(*known);
+    }
+
+    /// The first offset that a partition keeps, as its leader has told.
+    pub(super) fn log_start(&self, index: i32) -> Option<Offset> {
+        self.log_starts.borrow().get(&index).copied()
     }
 
     /// The offsets that have the positions from one on, up to so many of them.
@@ -98,7 +137,12 @@ impl Home {
             position = Position(position.0 + found);
         }
         let ordered = self.ordered_now();
-        Ok(Found { places, ordered })
+        let log_starts = self.log_starts.borrow().clone();
+        Ok(Found {
+            places,
+            ordered,
+            log_starts,
+        })
     }
 
     /// The first position that is not ordered. All below is here.
@@ -110,6 +154,19 @@ impl Home {
         Ok(self.gathered.borrow().end())
     }
 
+    /// Returns when nobody else can keep the order.
+    ///
+    /// # Errors
+    /// Another node may keep it.
+    pub(crate) async fn until_lease(&self) -> Result<(), NotLed> {
+        self.shard.until_lease(self.pages).await
+    }
+
+    /// Says whether readers should look elsewhere: too few replicas have listened to this node for a while.
+    pub(super) fn is_forsaken(&self) -> bool {
+        self.shard.leads_in_vain(self.pages)
+    }
+
     /// The topic whose order it is.
     pub(crate) fn topic(&self) -> TopicId {
         self.topic
@@ -117,7 +174,10 @@ impl Home {
 
     /// The first position that is not ordered. Those below need not be here yet.
     pub(crate) fn ordered_now(&self) -> Position {
-        self.line.ordered()
+        match &self.line {
+            Some(line) => line.ordered(),
+            None => self.gathered.borrow().end(),
+        }
     }
 
     /// The readers that wait for the twin.
@@ -127,8 +187,10 @@ impl Home {
 
     /// Has the line tell this core when all below a position is ordered, or nothing more; `false` if it is already.
     pub(super) fn wait_on_line(&self, below: Option<Position>) -> bool {
-        self.line.wait(self.line.waiter(), below);
-        below.is_none_or(|below| self.line.ordered() < below)
+        if let Some(line) = &self.line {
+            line.wait(line.waiter(), below);
+        }
+        below.is_none_or(|below| self.ordered_now() < below)
     }
 
     /// The position of an offset of a partition, or of the first one behind it that has one; the first that is not ordered if there is none.
@@ -205,7 +267,7 @@ impl Home {
         Ok(self.gathered.borrow().end())
     }
 
-    /// Adds the places of one page. Returns the number of their positions.
+    /// Adds the places of some pages. Returns the number of their positions.
     async fn some_places(
         &self,
         core: &Rc<Core>,
@@ -216,21 +278,35 @@ impl Home {
         if let Some(page) = self.gathered.borrow().page_of(from) {
             return Ok(add(page, from, count, places));
         }
-        let page = self.stored_page(core, from).await?;
-        match add(&page, from, count, places) {
+        let mut added = 0;
+        for page in self.stored_pages(core, from, PAGES_BYTES).await? {
+            added += add(&page, Position(from.0 + added), count - added, places);
+        }
+        match added {
             0 => Err(Unfound::Fault(format!("position {} is not on its page", from.0))),
             added => Ok(added),
         }
     }
 
     async fn stored_page(&self, core: &Rc<Core>, position: Position) -> Result<Page, Unfound> {
+        let mut pages = self.stored_pages(core, position, 1).await?;
+        Ok(pages.swap_remove(0))
+    }
+
+    /// The page that has a position, and those behind it that so many bytes have room for.
+    async fn stored_pages(
+        &self,
+        core: &Rc<Core>,
+        position: Position,
+        bytes_max: usize,
+    ) -> Result<Vec<Page>, Unfound> {
         let partitions = core.with_metadata(|metadata| {
             let topic = metadata.topic(self.topic);
             topic.map_or(0, |topic| topic.partition_count() as usize)
         });
         let offset = Offset(i64::try_from(position.0).unwrap_or(i64::MAX));
-        let page = read_page(&self.shard, self.pages, offset, partitions).await;
-        page.map_err(Unfound::Fault)
+        let pages = read_pages(&self.shard, self.pages, (offset, bytes_max), partitions).await;
+        pages.map_err(Unfound::Fault)
     }
 
     /// The same as `gather`, where nobody waits for it.
@@ -247,6 +323,9 @@ impl Home {
 
     /// Takes from all shards what is shown. All that was ordered when it began is here afterwards.
     async fn gather(self: &Rc<Self>, core: &Rc<Core>) -> Result<(), Stopping> {
+        if self.line.is_none() {
+            return Ok(());
+        }
         // Cuts that are taken must arrive, even if nobody waits for it any more.
         let (done, gathered) = oneshot::channel();
         let (home, core) = (self.clone(), core.clone());
@@ -341,29 +420,37 @@ fn add(page: &Page, from: Position, count: u64, places: &mut Vec<Place>) -> u64 
     count - left
 }
 
-/// The stored page that has a position, which is the offset in its partition.
+/// The stored page that has a position, which is the offset in its partition, and those behind it that so many bytes have room for.
 ///
 /// # Errors
 /// A sentence.
-pub(super) async fn read_page(
+pub(super) async fn read_pages(
     shard: &Rc<Shard>,
     pages: PartitionId,
-    position: Offset,
+    (position, bytes_max): (Offset, usize),
     partitions: usize,
-) -> Result<Page, String> {
+) -> Result<Vec<Page>, String> {
     let told = |error: String| format!("{pages} at position {position}: {error}");
     let tail = shard.with_leader(pages, |leader| leader.tail());
     let tail = tail.map_err(|error| told(error.to_string()))?;
-    let read = shard.read_batches(pages, position, tail, 1).await;
-    let batches = read.map_err(|error| told(error.to_string()))?;
-    let batch = batches
-        .first()
-        .ok_or_else(|| told("nothing is found".to_owned()))?;
-    let records = record::records(batch, &shard.settings.batch_limits);
-    let mut records = records.map_err(|error| told(error.to_string()))?;
-    let record = records
-        .next()
-        .ok_or_else(|| told("the batch is empty".to_owned()))?;
-    let record = record.map_err(|error| told(error.to_string()))?;
-    Page::decode(super::value(&record), partitions).map_err(|error| told(error.to_string()))
+    let read = shard.read_batches(pages, position, tail, bytes_max).await;
+    let found = read.map_err(|error| told(error.to_string()))?;
+    let mut pages = Vec::new();
+    for batch in found.iter().flat_map(|batches| record::batches(batches)) {
+        let (_, batch) = batch.map_err(|error| told(error.to_string()))?;
+        let page = decode(batch, &shard.settings.batch_limits, partitions);
+        pages.push(page.map_err(told)?);
+    }
+    match pages.is_empty() {
+        true => Err(told("nothing is found".to_owned())),
+        false => Ok(pages),
+    }
+}
+
+/// The page that is the one record of a batch.
+fn decode(batch: &[u8], limits: &record::Limits, partitions: usize) -> Result<Page, String> {
+    let mut records = record::records(batch, limits).map_err(|error| error.to_string())?;
+    let record = records.next().ok_or("the batch is empty")?;
+    let record = record.map_err(|error| error.to_string())?;
+    Page::decode(super::value(&record), partitions).map_err(|error| error.to_string())
 }

@@ -21,6 +21,15 @@ pub(crate) enum Untrimmed {
         /// The first one that is not ordered.
         ordered: Position,
     },
+    /// Another node leads one of its partitions.
+    #[error(
+        "another node leads partition {index}, and a trim at a position is for a node that leads all: read the cut at the position, and trim each partition at its \
+         offset"
+    )]
+    Elsewhere {
+        /// The partition.
+        index: i32,
+    },
     #[error(transparent)]
     Unfound(#[from] Unfound),
     #[error(transparent)]
@@ -42,6 +51,10 @@ impl Home {
         let vector = self.vector_at(core, wanted).await?;
         let vector = vector.ok_or(Untrimmed::OutOfRange { wanted, ordered })?;
         let topic = self.topic();
+        // All of them are trimmed, or none.
+        if let Some(index) = self.led_elsewhere(core) {
+            return Err(Untrimmed::Elsewhere { index });
+        }
         let trims = (0..).zip(vector).map(|(index, first_kept)| {
             let id = PartitionId { topic, index };
             let trim = move |core: Rc<Core>| async move { core.trim(id, first_kept).await };
@@ -51,6 +64,15 @@ impl Home {
             trimmed.map_err(Unfound::from)??;
         }
         Ok(self.earliest(core).await?)
+    }
+
+    fn led_elsewhere(&self, core: &Rc<Core>) -> Option<i32> {
+        core.with_metadata(|metadata| {
+            let topic = metadata.topic(self.topic())?;
+            let mut leaders = (0..).zip(metadata.partitions(topic));
+            let elsewhere = leaders.find(|(_, state)| state.leader != core.facts.node);
+            elsewhere.map(|(index, _)| index)
+        })
     }
 
     /// The first position whose record is kept; the first that is not ordered if there is none.
@@ -64,14 +86,16 @@ impl Home {
             let id = PartitionId { topic, index };
             let shard = core.facts.shard_of(id);
             let ask = move |core: Rc<Core>| async move {
-                core.shard(shard).with_leader(id, |leader| leader.log_start())
+                core.shard(shard).log_start(id)
             };
             core.facts.mailboxes.carry_out(core.facts.core_of(shard), ask)
         });
         let mut log_starts = Vec::new();
-        for log_start in join_all(asked).await {
-            // One that is not led any more keeps nothing for its readers here.
-            log_starts.push(log_start?.unwrap_or(Offset(i64::MAX)));
+        for (index, log_start) in (0..).zip(join_all(asked).await) {
+            let told = self.log_start(index);
+            // One that is not led any more keeps nothing for its readers.
+            let here = log_start?.ok();
+            log_starts.push(told.max(here).unwrap_or(Offset(i64::MAX)));
         }
         self.first_kept(core, &log_starts).await
     }

@@ -13,8 +13,8 @@ use protocol::order::{Place, TWIN_SUFFIX, keeper_of};
 use record::{BATCH_OVERHEAD_BYTES, Epoch, Offset, PartitionId, Position, TopicId};
 use shard::{ReadRefusal, ReadRequest, ReadResult, Watch, Watcher};
 
-use super::cursor::{Cursor, extents, share_of};
-use super::home::{Home, Unfound};
+use super::cursor::{Cursor, clip, extents, share_of};
+use super::home::{Found, Home, Unfound};
 use crate::core::Core;
 
 /// Batches from this size on are not copied for their positions.
@@ -80,12 +80,19 @@ impl Home {
     ) -> Result<ReadResult, ReadRefusal> {
         check_epoch(request.epoch)?;
         let tail = self.tail();
+        if request.from > tail && self.until_lease().await.is_err() {
+            // Another node has told of more.
+            return Err(ReadRefusal::NotLeader);
+        }
         if request.from < Offset::ZERO || request.from > tail {
             return Err(ReadRefusal::OutOfRange {
                 wanted: request.from,
                 log_start: Offset::ZERO,
                 tail,
             });
+        }
+        if request.from == tail && self.is_forsaken() {
+            return Err(ReadRefusal::NotLeader);
         }
         let mut result = ReadResult {
             tail,
@@ -98,11 +105,11 @@ impl Home {
         // Records that are gone are passed over.
         while result.batches.is_empty() && position(from) < tail {
             let found = self.places(core, from, u64::MAX).await?;
-            let (places, bytes_max) = (found.places, request.bytes_max);
-            if places.is_empty() {
+            let bytes_max = request.bytes_max;
+            if found.places.is_empty() {
                 break;
             }
-            let next = self.read_places(core, places, bytes_max, &mut result).await?;
+            let next = self.read_places(core, found, bytes_max, &mut result).await?;
             if next <= from {
                 return Err(ReadRefusal::Fault(format!(
                     "nothing can be read at position {}",
@@ -127,22 +134,26 @@ impl Home {
     async fn read_places(
         &self,
         core: &Rc<Core>,
-        mut places: Vec<Place>,
+        Found {
+            mut places,
+            log_starts,
+            ..
+        }: Found,
         bytes_max: usize,
         result: &mut ReadResult,
     ) -> Result<Position, ReadRefusal> {
-        let extents = extents(&mut places, bytes_max);
+        let mut extents = extents(&mut places, bytes_max);
+        clip(&mut extents, &log_starts);
         let share = share_of(bytes_max, extents.len());
         let reads = extents.into_iter().map(|(index, extent)| {
             let id = PartitionId {
                 topic: self.topic(),
                 index,
             };
-            let shard = core.facts.shard_of(id);
             let read = move |core: Rc<Core>| async move {
-                (index, read_partition(core.shard(shard), id, extent, share).await)
+                (index, read_partition(&core, id, extent, share).await)
             };
-            core.facts.mailboxes.call(core.facts.core_of(shard), read)
+            core.facts.mailboxes.call(core.facts.owner_of(id), read)
         });
         let mut cursors = Vec::new();
         for read in join_all(reads).await {
@@ -269,17 +280,35 @@ fn at_offset(batch: &[u8], first: Offset) -> Bytes {
 }
 
 async fn read_partition(
-    shard: &Rc<shard::Shard>,
+    core: &Core,
     id: PartitionId,
     (first, next): (Offset, Offset),
     bytes_max: usize,
 ) -> Result<Cursor, ReadRefusal> {
-    let log_start = shard.with_leader(id, |leader| leader.log_start())?;
-    if next <= log_start {
-        return Ok(Cursor::gone(log_start));
+    let mut read = ReadRequest {
+        partition: id,
+        from: first,
+        bytes_max,
+        epoch: None,
+        from_any: true,
+        near: None,
+        ordered_until: Some(next),
+    };
+    if next <= first {
+        return Ok(Cursor::gone(first));
     }
-    let found = shard
-        .read_batches(id, first.max(log_start), next, bytes_max)
-        .await?;
-    Ok(Cursor::of(&found, log_start, next))
+    loop {
+        match core.read_named(read).await {
+            Err(ReadRefusal::OutOfRange { log_start, .. }) if read.from < log_start => {
+                if next <= log_start {
+                    return Ok(Cursor::gone(log_start));
+                }
+                read.from = log_start;
+            }
+            found => {
+                let found = found?;
+                return Ok(Cursor::of(&found.batches, found.log_start, next));
+            }
+        }
+    }
 }

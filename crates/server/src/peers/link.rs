@@ -268,6 +268,8 @@ impl Reader<'_> {
                 let shard = self.core.shard(shard.into());
                 shard.handle_range_answer(self.peer.node, answer);
             }
+            (Message::Committed(report), _) => self.core.hand_report(self.peer.node, report),
+            (Message::Ordered(ordered), _) => self.core.hand_ordered(ordered),
             _ => return Err(Ended::OutOfPlace),
         }
         Ok(())

@@ -165,6 +165,7 @@ async fn follow_leads(core: Rc<Core>, shard: Rc<Shard>) {
     loop {
         shard.until_leads_change().await;
         core.open_coordinators();
+        core.open_scribes();
     }
 }
 

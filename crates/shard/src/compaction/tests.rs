@@ -117,6 +117,7 @@ fn shard() -> Rc<Shard> {
         batch_limits: Limits::default(),
         disk_reserve_bytes: 0,
         catch_up_rate: 0,
+        has_scribes: false,
     };
     let threads = ShardThreads::start(&Threads, 0).expect("the system has threads");
     let shard = Shard::new(

@@ -12,7 +12,7 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use platform::turns;
 use protocol::leader::NodeId;
-use protocol::peer::{RangeAnswer, RangeWish};
+use protocol::peer::{RangeAnswer, RangeWish, facts_of};
 use record::{Offset, PartitionId};
 use storage::{Damage, ReadError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
@@ -135,6 +135,28 @@ impl Shard {
             }
         }
         None
+    }
+
+    /// Reads batches that an order names from a node that has them, from the one that holds `from` on, before `until`; `None` if it does not give them.
+    pub async fn read_of(
+        &self,
+        node: NodeId,
+        partition: PartitionId,
+        (from, until): (Offset, Offset),
+        bytes_max: usize,
+    ) -> Option<Vec<Bytes>> {
+        if !self.replication.is_linked_with(node) {
+            return None;
+        }
+        let wished = (from, until);
+        let lent = self.wish(node, partition, wished, bytes_max.min(WISH_BYTES)).await?;
+        match facts_of(&lent) {
+            Ok(_) => Some(super::cut(&lent, from, Offset(i64::MAX), bytes_max)),
+            Err(error) => {
+                tracing::error!(%partition, from = node.0, %error, "a node gives batches that are not sound, which are not taken");
+                None
+            }
+        }
     }
 
     async fn gather(
@@ -298,9 +320,7 @@ impl Shard {
     fn lendable_until(&self, wish: &RangeWish) -> Option<Offset> {
         let partitions = self.partitions.borrow();
         match &partitions.get(&wish.partition)?.role {
-            Role::Member(member) if member.replica.log_start() <= wish.first => {
-                Some(wish.next.min(member.replica.tail()))
-            }
+            role if role.log_start() <= wish.first => Some(wish.next.min(role.tail())),
             _ => None,
         }
     }

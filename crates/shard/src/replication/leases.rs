@@ -65,7 +65,11 @@ impl Shard {
         Ok(())
     }
 
-    fn has_lease(&self, id: PartitionId) -> Result<bool, NotLed> {
+    /// Says whether nobody else can have come to lead a partition that is led here.
+    ///
+    /// # Errors
+    /// The partition, or its leader, is not here.
+    pub fn has_lease(&self, id: PartitionId) -> Result<bool, NotLed> {
         let partitions = self.partitions.borrow();
         let role = &partitions.get(&id).ok_or_else(|| self.absence(id))?.role;
         role.open_leader()?;
@@ -80,6 +84,14 @@ impl Shard {
         let hears = !self.replication.deferred.borrow().has(id);
         let is_held = hears && member.replica.is_listened_to(|node| leases.is_held(now, node));
         is_held || planted(Bug::LeaseIgnored)
+    }
+
+    /// Says whether a partition is led here, and too few replicas have listened to its leader for a while.
+    pub fn leads_in_vain(&self, id: PartitionId) -> bool {
+        let partitions = self.partitions.borrow();
+        partitions
+            .get(&id)
+            .is_some_and(|partition| self.is_forsaken(&partition.role))
     }
 
     /// Says whether nobody should wait for records at this leader: too few replicas have listened to it for a while.

@@ -18,6 +18,8 @@ use crate::{AppendRefusal, Partition, Role, Shard};
 impl Shard {
     /// Does what the replica of a partition wants done.
     pub(crate) fn carry_out(&self, id: PartitionId, partition: &mut Partition, mut at_hand: AtHand) {
+        // A scribe names what is committed at once, and reads it where it follows.
+        let is_told_at_once = partition.reporter.is_some();
         loop {
             let Role::Member(member) = &mut partition.role else {
                 return;
@@ -62,8 +64,10 @@ impl Shard {
                 Step::Ship(shipment) => self.ship_later(id, shipment),
                 Step::FindFirst(log_start) => self.find_first_later(id, log_start),
                 Step::Lead(action) => {
-                    if matches!(action, LeaderAction::Commit { .. }) {
-                        self.tell_tail_later(id);
+                    match action {
+                        LeaderAction::Commit { .. } if is_told_at_once => self.tell_tail(id, member),
+                        LeaderAction::Commit { .. } => self.tell_tail_later(id),
+                        _ => {}
                     }
                     partition.act_on(action);
                 }

@@ -134,6 +134,7 @@ impl Pair {
             epoch: None,
             from_any: false,
             near: None,
+            ordered_until: None,
         };
         loop {
             let read = self.shards[shard].read(request).await.expect("it is led here");

@@ -364,6 +364,7 @@ impl Cluster {
             batch_limits: Limits::default(),
             disk_reserve_bytes: 0,
             catch_up_rate: 10 << 20,
+            has_scribes: false,
         };
         let start = async {
             let threads = ShardThreads::start(&jobs, 0).expect("jobs need none");

@@ -13,6 +13,7 @@ use kafka_wire::{
     ProduceRequest, Text,
 };
 use record::{BatchBuilder, Compression, Limits};
+use tokio::time::Instant;
 
 use super::{Fate, PARTITIONS, Shared};
 use crate::client::Client;
@@ -117,6 +118,8 @@ const COMPACTED: [(&str, &str); 3] = [
     ("max.compaction.lag.ms", "400"),
     ("min.cleanable.dirty.ratio", "0"),
 ];
+/// The config of topics that have one order.
+const ORDERED: [(&str, &str); 1] = [("ropewalk.order", "total")];
 /// Names of compacted topics begin with this.
 pub(super) const TABLE: &str = "table";
 
@@ -150,7 +153,13 @@ pub(super) async fn create(
     };
     let compacted: &[_] = if is_table(name) { &COMPACTED } else { &[] };
     // Every other topic, and the same ones again however often they are made.
-    let is_chain = name.bytes().map(u32::from).sum::<u32>() % 2 == 1;
+    let sum = name.bytes().map(u32::from).sum::<u32>();
+    let is_chain = sum % 2 == 1;
+    let is_ordered = shared.has_orders && !sum.is_multiple_of(5);
+    let ordered: &[_] = if is_ordered { &ORDERED } else { &[] };
+    if is_ordered {
+        shared.orders.borrow_mut().entry(name.to_owned()).or_default();
+    }
     let request = CreateTopicsRequest {
         topics: vec![CreatableTopic {
             name: Text::from(name),
@@ -161,7 +170,7 @@ pub(super) async fn create(
                 config("ropewalk.replication", if is_chain { "chain" } else { "quorum" }),
             ]
             .into_iter()
-            .chain(compacted.iter().map(|(name, value)| config(name, value)))
+            .chain(compacted.iter().chain(ordered).map(|(name, value)| config(name, value)))
             .collect(),
             ..CreatableTopic::default()
         }],
@@ -244,6 +253,7 @@ pub(super) async fn append(
     index: i32,
     batch: Bytes,
 ) -> io::Result<Option<i64>> {
+    let began = Instant::now();
     let mut client = Client::connect(&shared.net, shared.nodes[node]).await?;
     let request = ProduceRequest {
         acks: -1,
@@ -266,5 +276,6 @@ pub(super) async fn append(
             .count(format!("append: {:?}", ErrorCode::from_code(told.error_code)));
         return Ok(None);
     }
+    shared.note_acknowledged(topic, index, told.base_offset, began);
     Ok(Some(told.base_offset))
 }

@@ -10,7 +10,7 @@ use kafka_wire::produce::{PartitionProduceData, TopicProduceData};
 use kafka_wire::{ErrorCode, InitProducerIdRequest, ProduceRequest, Text};
 use platform::random::SeededRandom;
 use record::{BatchBuilder, Compression};
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::requests::{create, topics};
 use super::{PARTITIONS, Shared};
@@ -26,6 +26,8 @@ const PATIENCE: Duration = Duration::from_secs(4);
 pub(super) async fn produce(shared: Shared, mut random: SeededRandom) {
     let mut producer = None;
     let mut next = [0_i32; PARTITIONS as usize];
+    // When the next record of each was sent first: it may have been appended then.
+    let mut begun = [None; PARTITIONS as usize];
     while !shared.ends.get() {
         sleep(PACE).await;
         if shared.rests.get() {
@@ -40,9 +42,13 @@ pub(super) async fn produce(shared: Shared, mut random: SeededRandom) {
             continue;
         };
         let index = random.below(next.len() as u64) as usize;
-        let sent = timeout(PATIENCE, send(&shared, node, index as i32, id, next[index])).await;
-        match sent {
-            Ok(Ok(Some(()))) => next[index] += 1,
+        let began = *begun[index].get_or_insert_with(Instant::now);
+        let record = (index as i32, id, next[index]);
+        match timeout(PATIENCE, send(&shared, node, record, began)).await {
+            Ok(Ok(Some(()))) => {
+                next[index] += 1;
+                begun[index] = None;
+            }
             Ok(Ok(None)) => {}
             Ok(Err(error)) => shared
                 .trace
@@ -72,7 +78,12 @@ async fn begin(shared: &Shared, node: usize) -> io::Result<Option<i64>> {
 }
 
 /// Sends the record of this sequence to the partition's leader, as a node knows it; says whether it is acknowledged.
-async fn send(shared: &Shared, node: usize, index: i32, id: i64, sequence: i32) -> io::Result<Option<()>> {
+async fn send(
+    shared: &Shared,
+    node: usize,
+    (index, id, sequence): (i32, i64, i32),
+    began: Instant,
+) -> io::Result<Option<()>> {
     let leaders = topics(shared, node).await?.remove(TOPIC);
     let Some(leader) = leaders.and_then(|leaders| leaders.get(index as usize).copied()) else {
         return Ok(None);
@@ -121,6 +132,7 @@ async fn send(shared: &Shared, node: usize, index: i32, id: i64, sequence: i32) 
             told.base_offset
         ));
     }
+    shared.note_acknowledged(TOPIC, index, told.base_offset, began);
     shared.note_written(TOPIC, index, told.base_offset + 1);
     let place = (TOPIC.to_owned(), index, told.base_offset);
     shared.records.borrow_mut().insert(place, value);

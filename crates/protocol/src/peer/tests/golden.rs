@@ -2,11 +2,12 @@
 
 use super::*;
 
-const FILES: [&str; 4] = [
+const FILES: [&str; 5] = [
     include_str!("../../../testdata/peers/version-1.txt"),
     include_str!("../../../testdata/peers/version-2.txt"),
     include_str!("../../../testdata/peers/version-3.txt"),
     include_str!("../../../testdata/peers/version-4.txt"),
+    include_str!("../../../testdata/peers/version-6.txt"),
 ];
 
 /// Name and bytes of the messages in the files, each with those that its version has added.

@@ -1,0 +1,309 @@
+//! The scribe of an order that several nodes hold: the leader of its log, which gives positions to what partitions have committed.
+//!
+//! ```text
+//!   leader of partition 2 ── all below 17 is committed ──► scribe ── page: partition 2, 5 offsets ──► the order's log, on its quorum
+//!                         ◄── offsets 12..17 are at position 40 ──                                 committed ──┘
+//! ```
+//! Records are committed first, and named afterwards: whatever becomes of a leader, a position names what is there for ever, and no partition holds up
+//! another. Positions are the offsets of the order's log, so its epochs fence a scribe, and the next one goes on at its end.
+//!
+//! A scribe must tell nobody of a page that is not committed, and nobody who asks a lower end than an earlier scribe has told.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use planted::{Bug, planted};
+use record::{Epoch, Offset, PartitionId, Position};
+
+use super::entry::{Generation, Open, Run};
+use super::page::{Page, Place};
+use crate::leader::NodeId;
+
+/// Pages that are on their way to the quorum at a time. What is reported meanwhile comes on the next one together.
+const PAGES_UNDER_WAY_MAX: usize = 4;
+/// The most positions of a page: what the batch that it is stored in can span.
+const PAGE_SPAN: u64 = 1 << 30;
+/// The most runs of a page.
+const PAGE_RUNS: usize = 4_096;
+
+/// The word of a partition's leader: all below this is committed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Committed {
+    /// The partition.
+    pub partition: PartitionId,
+    /// Its epoch, which the answer repeats.
+    pub epoch: Epoch,
+    /// The first offset that is kept.
+    pub log_start: Offset,
+    /// Its tail.
+    pub tail: Offset,
+}
+
+/// The word of a scribe to a partition's leader: all below the end of a place is ordered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ordered {
+    /// The partition.
+    pub partition: PartitionId,
+    /// The epoch that the leader has told.
+    pub epoch: Epoch,
+    /// The position of the first of these offsets; it says nothing where there are none.
+    pub position: Position,
+    /// The first of the offsets whose positions this tells.
+    pub first: Offset,
+    /// The first that is not ordered.
+    pub next: Offset,
+}
+
+/// A leader that has reported.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Leader {
+    node: NodeId,
+    epoch: Epoch,
+}
+
+/// See the module. It lives as long as its epoch of the order's log.
+#[derive(Debug)]
+pub struct Scribe {
+    /// The order behind all pages that were taken.
+    end: Open,
+    /// The order behind those that are committed.
+    committed: Open,
+    /// Pages that were taken and are not committed, in their order.
+    pages: VecDeque<Page>,
+    /// Of each partition the latest leader that has reported, and the end of what is committed.
+    reports: BTreeMap<i32, (PartitionId, Leader, Offset)>,
+}
+
+impl Scribe {
+    /// The scribe of an epoch of the order's log, which goes on behind its last page, if there is one. All of the log is committed.
+    #[must_use]
+    pub fn behind(epoch: Epoch, last: Option<&Page>) -> Scribe {
+        let nothing = || Open {
+            generation: Generation(0),
+            first: Position(0),
+            vector: Vec::new(),
+        };
+        let end = Open {
+            generation: Generation(epoch.0.unsigned_abs()),
+            ..last.map_or_else(nothing, Page::end)
+        };
+        Scribe {
+            committed: end.clone(),
+            end,
+            pages: VecDeque::new(),
+            reports: BTreeMap::new(),
+        }
+    }
+
+    /// Takes a report. Returns the answer to it where the leader does not know how far its partition is ordered: it is true as long as nobody else can
+    /// have become the scribe without the knowledge of this one.
+    pub fn handle_report(&mut self, node: NodeId, report: &Committed) -> Option<Ordered> {
+        let index = report.partition.index;
+        let leader = Leader {
+            node,
+            epoch: report.epoch,
+        };
+        let known = self.reports.get(&index).copied();
+        if known.is_some_and(|(_, known, _)| known.epoch > leader.epoch) {
+            return None;
+        }
+        let tail = known.map_or(report.tail, |(_, _, tail)| tail.max(report.tail));
+        self.reports.insert(index, (report.partition, leader, tail));
+        let is_new = known.is_none_or(|(_, known, _)| known != leader);
+        let ordered = at(&self.committed, index);
+        let has_all = ordered >= tail;
+        (is_new || has_all).then_some(Ordered {
+            partition: report.partition,
+            epoch: leader.epoch,
+            position: Position(0),
+            first: ordered,
+            next: ordered,
+        })
+    }
+
+    /// Takes the next page, if something was reported that is on none and not too many are under way. It is to be appended to the order's log at once.
+    pub fn take_page(&mut self) -> Option<Page> {
+        if self.pages.len() >= PAGES_UNDER_WAY_MAX {
+            return None;
+        }
+        let (mut runs, mut room) = (Vec::new(), PAGE_SPAN);
+        for (index, (_, _, tail)) in &self.reports {
+            let left = u64::try_from(tail.0 - at(&self.end, *index).0).unwrap_or(0);
+            let offsets = u32::try_from(left.min(room)).expect("a page spans fewer");
+            if offsets > 0 {
+                room -= u64::from(offsets);
+                runs.push(Run {
+                    partition: *index,
+                    offsets,
+                });
+            }
+            if room == 0 || runs.len() == PAGE_RUNS {
+                break;
+            }
+        }
+        if runs.is_empty() {
+            return None;
+        }
+        let mut page = Page::behind(&self.end);
+        page.runs = runs;
+        self.end = page.end();
+        self.pages.push_back(page.clone());
+        Some(page)
+    }
+
+    /// Takes the next page that is committed, if the order's log is below a position; and what leaders are to be told of it, each with its node.
+    pub fn take_committed(&mut self, below: Position) -> Option<(Page, Vec<(NodeId, Ordered)>)> {
+        let is_committed = |page: &Page| page.end().first <= below || planted(Bug::PageToldEarly);
+        let page = self.pages.pop_front_if(|page| is_committed(page))?;
+        let told = page.places(page.first).filter_map(|place| self.told(&place));
+        let told = told.collect();
+        self.committed = page.end();
+        Some((page, told))
+    }
+
+    /// The order behind the last page of the log that it found.
+    #[must_use]
+    pub fn committed(&self) -> &Open {
+        &self.committed
+    }
+
+    fn told(&self, place: &Place) -> Option<(NodeId, Ordered)> {
+        let (partition, leader, _) = self.reports.get(&place.partition)?;
+        let ordered = Ordered {
+            partition: *partition,
+            epoch: leader.epoch,
+            position: place.position,
+            first: place.first,
+            next: place.next,
+        };
+        Some((leader.node, ordered))
+    }
+}
+
+/// The first offset of a partition that an order does not have.
+fn at(order: &Open, index: i32) -> Offset {
+    let place = usize::try_from(index).expect("no index is below 0");
+    order.vector.get(place).copied().unwrap_or(Offset::ZERO)
+}
+
+#[cfg(test)]
+mod tests {
+    use record::TopicId;
+
+    use super::*;
+
+    const HERE: NodeId = NodeId(1);
+    const THERE: NodeId = NodeId(2);
+
+    fn report(index: i32, epoch: i32, tail: i64) -> Committed {
+        Committed {
+            partition: partition(index),
+            epoch: Epoch(epoch),
+            log_start: Offset::ZERO,
+            tail: Offset(tail),
+        }
+    }
+
+    fn partition(index: i32) -> PartitionId {
+        PartitionId {
+            topic: TopicId([3; 16]),
+            index,
+        }
+    }
+
+    fn scribe() -> Scribe {
+        Scribe::behind(Epoch(1), None)
+    }
+
+    fn ordered(index: i32, epoch: i32, position: u64, first: i64, next: i64) -> Ordered {
+        Ordered {
+            partition: partition(index),
+            epoch: Epoch(epoch),
+            position: Position(position),
+            first: Offset(first),
+            next: Offset(next),
+        }
+    }
+
+    /// What leaders are told when the log is committed below a position.
+    fn told(scribe: &mut Scribe, below: u64) -> Vec<(NodeId, Ordered)> {
+        let pages = std::iter::from_fn(|| scribe.take_committed(Position(below)));
+        pages.flat_map(|(_, told)| told).collect()
+    }
+
+    #[test]
+    fn what_is_committed_gets_positions_and_is_told_when_its_page_is_committed() {
+        let mut scribe = scribe();
+        assert_eq!(scribe.take_page(), None, "nothing was reported");
+        let answer = scribe.handle_report(HERE, &report(0, 4, 3));
+        assert_eq!(answer, Some(ordered(0, 4, 0, 0, 0)), "nothing of it is ordered yet");
+        scribe.handle_report(THERE, &report(2, 7, 2));
+        let page = scribe.take_page().expect("five records have no position");
+        let runs: Vec<(i32, u32)> = page.runs.iter().map(|run| (run.partition, run.offsets)).collect();
+        assert_eq!((page.first, runs), (Position(0), vec![(0, 3), (2, 2)]));
+        assert_eq!(scribe.take_page(), None, "all is on a page");
+        assert_eq!(scribe.handle_report(HERE, &report(0, 4, 3)), None, "it is told soon");
+        assert_eq!(scribe.take_committed(Position(4)), None, "a page counts whole");
+        let told = told(&mut scribe, 5);
+        assert_eq!(told, [(HERE, ordered(0, 4, 0, 0, 3)), (THERE, ordered(2, 7, 3, 0, 2))]);
+        assert_eq!(scribe.committed().first, Position(5));
+        let again = scribe.handle_report(HERE, &report(0, 4, 3));
+        assert_eq!(again, Some(ordered(0, 4, 0, 3, 3)), "the word was lost");
+        scribe.handle_report(HERE, &report(0, 4, 4));
+        let page = scribe.take_page().expect("one record more");
+        assert_eq!((page.first, page.vector), (Position(5), [3, 0, 2].map(Offset).to_vec()));
+    }
+
+    #[test]
+    fn pages_follow_each_other_while_some_are_under_way_and_then_what_came_meanwhile_is_one() {
+        let mut scribe = scribe();
+        for tail in 1..=10 {
+            scribe.handle_report(HERE, &report(1, 0, tail));
+            let is_taken = scribe.take_page().is_some();
+            assert_eq!(is_taken, tail <= PAGES_UNDER_WAY_MAX as i64);
+        }
+        assert_eq!(told(&mut scribe, 1).len(), 1);
+        let page = scribe.take_page().expect("there is room for one");
+        assert_eq!((page.first, page.count()), (Position(4), 6));
+    }
+
+    #[test]
+    fn a_later_leader_is_told_and_an_earlier_one_is_not_heard() {
+        let mut scribe = scribe();
+        scribe.handle_report(HERE, &report(0, 1, 5));
+        scribe.take_page().expect("there are records");
+        let answer = scribe.handle_report(THERE, &report(0, 2, 5));
+        assert_eq!(answer, Some(ordered(0, 2, 0, 0, 0)), "its page is not committed yet");
+        assert_eq!(scribe.handle_report(HERE, &report(0, 1, 9)), None);
+        assert_eq!(scribe.take_page(), None, "nobody leads in epoch 1 any more");
+        let told = told(&mut scribe, 5);
+        assert_eq!(told, [(THERE, ordered(0, 2, 0, 0, 5))]);
+        // Less than was ordered: the partition was opened without replicas that had more.
+        let behind = scribe.handle_report(HERE, &report(0, 3, 2));
+        assert_eq!(behind, Some(ordered(0, 3, 0, 5, 5)));
+        assert_eq!(scribe.take_page(), None);
+    }
+
+    #[test]
+    fn the_next_scribe_goes_on_at_the_end_of_the_log() {
+        let mut first = scribe();
+        first.handle_report(HERE, &report(3, 0, 4));
+        let page = first.take_page().expect("there are records");
+        let mut next = Scribe::behind(Epoch(2), Some(&page));
+        let answer = next.handle_report(HERE, &report(3, 0, 4));
+        assert_eq!(answer, Some(ordered(3, 0, 0, 4, 4)));
+        assert_eq!(next.take_page(), None);
+    }
+
+    #[test]
+    fn a_page_spans_no_more_than_its_batch_can() {
+        let mut scribe = scribe();
+        let all = 3 * PAGE_SPAN as i64 / 2;
+        scribe.handle_report(HERE, &report(0, 0, all));
+        scribe.handle_report(HERE, &report(1, 0, 10));
+        let first = scribe.take_page().expect("there are records");
+        let second = scribe.take_page().expect("there are more");
+        assert_eq!((first.count(), first.runs.len()), (PAGE_SPAN, 1));
+        assert_eq!(second.count(), PAGE_SPAN / 2 + 10);
+        assert_eq!(second.first, first.end().first);
+    }
+}

@@ -1,0 +1,145 @@
+//! Topics whose order a scribe keeps, perhaps on another node: leaders here report what is committed, and show as much as they are told to be ordered.
+//!
+//! ```text
+//!   commit ─► report ─► scribe ─► its page is committed ─► handle_ordered ─► producers and readers
+//! ```
+//! A leader of a new epoch shows nothing before the scribe has answered it: an earlier one may have shown more than this node has heard of. Reports
+//! and answers may be lost; whoever carries them takes all that is not ordered yet again after a while.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+use planted::{Bug, planted};
+use protocol::Leader;
+use protocol::order::{Committed, Ordered};
+use record::{Epoch, PartitionId};
+use tokio::sync::Notify;
+
+use super::{NotLed, Partition, Shard};
+
+/// Partitions that may have something to report.
+#[derive(Default)]
+pub(crate) struct Unreported {
+    ids: RefCell<BTreeSet<PartitionId>>,
+    news: Notify,
+}
+
+/// The part of a partition in its order.
+pub(crate) struct Reporter {
+    id: PartitionId,
+    to: Rc<Unreported>,
+    /// The epoch in which the scribe has told its leader here how far it is ordered.
+    told_in: Option<Epoch>,
+    /// What was reported last.
+    reported: Cell<Option<Committed>>,
+}
+
+impl Reporter {
+    /// More may be committed, or an epoch has begun.
+    pub(crate) fn note(&self) {
+        if self.to.ids.borrow_mut().insert(self.id) {
+            self.to.news.notify_one();
+        }
+    }
+}
+
+impl Partition {
+    /// The leader, for readers: one that knows how far the log is committed and, if its topic is ordered by a scribe, how far it is ordered.
+    ///
+    /// # Errors
+    /// `NotLeader`, `NotOpen`.
+    pub(crate) fn open_leader(&self) -> Result<&Leader, NotLed> {
+        let leader = self.role.open_leader()?;
+        match &self.reporter {
+            Some(reporter)
+                if reporter.told_in != Some(leader.epoch()) && !planted(Bug::OrderedRemembered) =>
+            {
+                Err(NotLed::NotOpen)
+            }
+            _ => Ok(leader),
+        }
+    }
+
+    /// What the scribe is to be told if it was not, or again; `None` if it has answered to all of it.
+    fn report(&self, again: bool) -> Option<Option<Committed>> {
+        let reporter = self.reporter.as_ref()?;
+        let leader = self.role.open_leader().ok()?;
+        let report = Committed {
+            partition: reporter.id,
+            epoch: leader.epoch(),
+            log_start: leader.log_start(),
+            tail: leader.tail(),
+        };
+        let is_told = reporter.told_in == Some(report.epoch) && self.ordered() >= Some(report.tail);
+        let before = reporter.reported.replace(Some(report));
+        let is_trimmed = before.is_some_and(|before| before.log_start != report.log_start);
+        match is_told && !is_trimmed {
+            true => None,
+            false => Some((again || before != Some(report)).then_some(report)),
+        }
+    }
+
+    fn handle_ordered(&mut self, told: &Ordered) {
+        let led = self.role.open_leader().ok().map(Leader::epoch);
+        let Some(reporter) = self.reporter.as_mut().filter(|_| led == Some(told.epoch)) else {
+            return;
+        };
+        let is_first = reporter.told_in.replace(told.epoch) != Some(told.epoch);
+        // Words of two scribes may overtake each other.
+        if self.ordered().is_none_or(|ordered| ordered < told.next) {
+            match told.first < told.next {
+                true => self.show_at(&(told.first..told.next), told.position),
+                false => self.show(told.next),
+            }
+        } else if is_first {
+            self.show_more();
+        }
+    }
+}
+
+impl Shard {
+    /// The reporter of a partition whose topic has one order; `None` if the shards of this node keep that.
+    pub(super) fn reporter(&self, id: PartitionId) -> Option<Reporter> {
+        let reporter = self.settings.has_scribes.then(|| Reporter {
+            id,
+            to: self.unreported.clone(),
+            told_in: None,
+            reported: Cell::new(None),
+        })?;
+        reporter.note();
+        Some(reporter)
+    }
+
+    /// Returns when something was committed that is to be reported.
+    pub async fn until_reports(&self) {
+        self.unreported.news.notified().await;
+    }
+
+    /// Takes what is to be reported and was not yet, or all that is not answered.
+    pub fn take_order_reports(&self, all: bool) -> Vec<Committed> {
+        let mut ids = self.unreported.ids.borrow_mut();
+        let partitions = self.partitions.borrow();
+        let mut reports = Vec::new();
+        ids.retain(|id| {
+            let partition = partitions.get(id);
+            let report = partition.and_then(|partition| partition.report(all));
+            reports.extend(report.flatten());
+            report.is_some()
+        });
+        reports
+    }
+
+    /// Says whether something was reported that is not answered.
+    pub fn has_order_reports(&self) -> bool {
+        !self.unreported.ids.borrow().is_empty()
+    }
+
+    /// Takes a scribe's word that more of a partition is ordered.
+    pub fn handle_ordered(&self, told: &Ordered) {
+        let mut partitions = self.partitions.borrow_mut();
+        if let Some(partition) = partitions.get_mut(&told.partition) {
+            partition.handle_ordered(told);
+        }
+    }
+}
