@@ -26,11 +26,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use protocol::leader::NodeId;
 use protocol::metadata::{Command, metadata_settings};
 use protocol::order::{
     Cutter, Entry, Gathered, Generation, Line, Open, Page, Recovered, Run, keeper_of, order_log_of, recover,
 };
-use record::{Offset, PartitionId, Position, Record, TopicId};
+use record::{Epoch, Offset, PartitionId, Position, Record, TopicId};
 use shard::{AppendRefusal, NotLed, Order, Shard, Tell};
 use tokio::sync::Notify;
 use tokio::time::sleep;
@@ -54,6 +55,8 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 pub(crate) struct Orders {
     /// Those that a scribe here writes.
     scribes: RefCell<BTreeMap<TopicId, Rc<ScribeHost>>>,
+    /// The node that leads the log of each order, and its epoch, as leaders here have been told.
+    known_scribes: RefCell<BTreeMap<TopicId, (NodeId, Epoch)>>,
     /// On core 0 of a member: a topic may want a log for its order.
     wants_log: Notify,
     /// Those whose pages are here, written by this node's shards.

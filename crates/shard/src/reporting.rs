@@ -31,6 +31,8 @@ pub(crate) struct Reporter {
     to: Rc<Unreported>,
     /// The epoch in which the scribe has told its leader here how far it is ordered.
     told_in: Option<Epoch>,
+    /// There is another scribe, which knows nothing of this partition.
+    is_unknown: Cell<bool>,
     /// What was reported last.
     reported: Cell<Option<Committed>>,
 }
@@ -74,7 +76,7 @@ impl Partition {
         let is_told = reporter.told_in == Some(report.epoch) && self.ordered() >= Some(report.tail);
         let before = reporter.reported.replace(Some(report));
         let is_trimmed = before.is_some_and(|before| before.log_start != report.log_start);
-        match is_told && !is_trimmed {
+        match is_told && !is_trimmed && !reporter.is_unknown.get() {
             true => None,
             false => Some((again || before != Some(report)).then_some(report)),
         }
@@ -85,6 +87,7 @@ impl Partition {
         let Some(reporter) = self.reporter.as_mut().filter(|_| led == Some(told.epoch)) else {
             return;
         };
+        reporter.is_unknown.set(false);
         let is_first = reporter.told_in.replace(told.epoch) != Some(told.epoch);
         // Words of two scribes may overtake each other.
         if self.ordered().is_none_or(|ordered| ordered < told.next) {
@@ -105,6 +108,7 @@ impl Shard {
             id,
             to: self.unreported.clone(),
             told_in: None,
+            is_unknown: Cell::new(false),
             reported: Cell::new(None),
         })?;
         reporter.note();
@@ -128,6 +132,15 @@ impl Shard {
             report.is_some()
         });
         reports
+    }
+
+    /// Has a partition reported anew, if it is led here: its topic has another scribe.
+    pub fn report_anew(&self, id: PartitionId) {
+        let partitions = self.partitions.borrow();
+        if let Some(reporter) = partitions.get(&id).and_then(|partition| partition.reporter.as_ref()) {
+            reporter.is_unknown.set(true);
+            reporter.note();
+        }
     }
 
     /// Says whether something was reported that is not answered.

@@ -58,6 +58,13 @@ const FOUND_BY_ORDER: [(Bug, u64); 4] = [
     (Bug::GapJumped, 6),
 ];
 
+/// And where such topics are on three nodes.
+const FOUND_BY_SCRIBES: [(Bug, u64); 3] = [
+    (Bug::PageToldEarly, 0),
+    (Bug::OrderedRemembered, 0),
+    (Bug::ScribeWithoutLease, 0),
+];
+
 /// A bug, how the seeds are run that find it, and one that does.
 type Planted = (Bug, Options, u64);
 
@@ -79,6 +86,10 @@ fn all() -> Vec<Planted> {
         order: true,
         ..Options::default()
     };
+    let scribes = Options {
+        order: true,
+        ..cluster
+    };
     let of = |options: Options| move |(bug, seed): (Bug, u64)| (bug, options, seed);
     let alone = FOUND_BY.into_iter().map(of(Options::default()));
     alone
@@ -86,6 +97,7 @@ fn all() -> Vec<Planted> {
         .chain(FOUND_BY_BITS.map(of(bits)))
         .chain(FOUND_BY_TABLES.map(of(tables)))
         .chain(FOUND_BY_ORDER.map(of(order)))
+        .chain(FOUND_BY_SCRIBES.map(of(scribes)))
         .collect()
 }
 

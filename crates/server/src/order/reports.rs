@@ -24,7 +24,7 @@ pub(crate) async fn carry_reports(core: Rc<Core>, shard: Rc<Shard>) {
             again = Instant::now() + AGAIN;
         }
         for report in shard.take_order_reports(is_again) {
-            core.report(report);
+            core.report(shard.index, report);
         }
         match shard.has_order_reports() {
             true => tokio::select! {
@@ -38,11 +38,15 @@ pub(crate) async fn carry_reports(core: Rc<Core>, shard: Rc<Shard>) {
 }
 
 impl Core {
-    fn report(&self, report: Committed) {
+    fn report(&self, of: usize, report: Committed) {
         let log = self.facts.pages_of(report.partition.topic);
         let leader = self.with_metadata(|metadata| Some(metadata.partition(log)?.leader));
         // Its log may not be made yet.
         let Some(leader) = leader else { return };
+        if leader != self.facts.node {
+            // It may want to read here what it has named.
+            self.wanted_links.want(of, [leader].into_iter());
+        }
         let (own, shard) = (self.facts.node, self.facts.shard_of(log));
         let bring = move |core: &Core| match leader == own {
             true => core.handle_report(own, &report),

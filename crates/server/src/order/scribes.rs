@@ -6,6 +6,7 @@
 //! One lives as long as its epoch. What is decided is decided by [`Scribe`]; nothing here may tell of a page before the tail of its log is behind it.
 
 use std::cell::{Cell, OnceCell, RefCell};
+use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -24,6 +25,8 @@ use crate::peers::Purpose;
 
 /// Before a page is tried again that the journal had no room for.
 const REST: Duration = Duration::from_millis(20);
+/// Before a page is read again that could not be.
+const DAMAGE_REST: Duration = Duration::from_secs(1);
 
 /// The scribe of one topic, on the core that has the log of its order.
 pub(super) struct ScribeHost {
@@ -38,6 +41,8 @@ pub(super) struct ScribeHost {
     /// Something was reported, or this is over.
     news: Notify,
     is_over: Cell<bool>,
+    /// The shards of nodes that have reported: what is read in order may have to come from there.
+    linked: RefCell<BTreeSet<(usize, NodeId)>>,
 }
 
 impl Core {
@@ -46,6 +51,7 @@ impl Core {
         if !self.facts.is_member {
             return;
         }
+        self.note_scribes();
         let wanted: Vec<(TopicId, Epoch)> = self.with_metadata(|metadata| {
             let logs = metadata.order_logs().filter_map(|log| {
                 let topic = metadata.topic(order_log_of(log.id))?;
@@ -64,6 +70,24 @@ impl Core {
             scribes
                 .entry(topic)
                 .or_insert_with(|| self.begin_scribe(topic, epoch));
+        }
+    }
+
+    /// Has partitions that are led here report to scribes that are new.
+    fn note_scribes(&self) {
+        let new: Vec<PartitionId> = self.with_metadata(|metadata| {
+            let mut known = self.orders.known_scribes.borrow_mut();
+            known.retain(|topic, _| metadata.topic(*topic).is_some());
+            let logs = metadata.order_logs().filter_map(|log| {
+                let state = metadata.partitions(log).next()?;
+                let scribe = (state.leader, state.epoch);
+                let topic = metadata.topic(order_log_of(log.id))?;
+                (known.insert(topic.id, scribe) != Some(scribe)).then_some(topic)
+            });
+            logs.flat_map(|topic| self.own_partitions(topic, 0)).collect()
+        });
+        for id in new {
+            self.shard(self.facts.shard_of(id)).report_anew(id);
         }
     }
 
@@ -86,6 +110,7 @@ impl Core {
             scribe: RefCell::default(),
             news: Notify::new(),
             is_over: Cell::new(false),
+            linked: RefCell::default(),
         });
         let facts = self.facts.clone();
         let partitions = self.with_metadata(|metadata| {
@@ -113,9 +138,14 @@ impl Core {
         let topic = report.partition.topic;
         let is_there = self.with_metadata(|metadata| metadata.partition(report.partition).is_some());
         let host = self.orders.scribes.borrow().get(&topic).cloned();
-        if let Some(host) = host.filter(|_| is_there)
-            && let Some(answer) = host.take(from, report)
-        {
+        let Some(host) = host.filter(|_| is_there) else { return };
+        let shard = self.facts.shard_of(report.partition);
+        if from != self.facts.node && host.linked.borrow_mut().insert((shard, from)) {
+            self.facts.mailboxes.send(self.facts.core_of(shard), move |core| {
+                core.wanted_links.want(shard, [from].into_iter());
+            });
+        }
+        if let Some(answer) = host.take(from, report) {
             self.tell_ordered(from, answer);
         }
     }
@@ -180,34 +210,35 @@ impl ScribeHost {
 
     async fn write(self: Rc<Self>, facts: NodeFacts, partitions: usize) {
         let topic = self.topic;
-        let ended = match self.read_end(partitions).await {
-            Ok(last) => {
-                let scribe = Scribe::behind(self.epoch, last.as_ref());
-                let home = Home::of_log(topic, (self.shard.clone(), self.log), scribe.committed());
-                self.home.get_or_init(|| Rc::new(home));
-                self.scribe.replace(Some(scribe));
-                tracing::info!(%topic, epoch = %self.epoch, "this node gives positions to the topic's records");
-                self.write_on(&facts).await
-            }
-            Err(error) => Err(error),
+        let Some(last) = self.read_end(partitions).await else {
+            return;
         };
-        if let Err(error) = ended {
-            tracing::error!(%topic, error, "the topic's order cannot be written here: nothing more of the topic is shown until another node does");
-        }
+        let scribe = Scribe::behind(self.epoch, last.as_ref());
+        let home = Home::of_log(topic, (self.shard.clone(), self.log), scribe.committed());
+        self.home.get_or_init(|| Rc::new(home));
+        self.scribe.replace(Some(scribe));
+        tracing::info!(%topic, epoch = %self.epoch, "this node gives positions to the topic's records");
+        self.write_on(&facts).await;
     }
 
-    /// Returns the last page, once all of the log is committed.
-    async fn read_end(&self, partitions: usize) -> Result<Option<Page>, String> {
-        loop {
-            let bounds = self
-                .shard
-                .with_leader(self.log, |leader| (leader.tail(), leader.next_offset()));
-            let (tail, next) = bounds.map_err(|error| error.to_string())?;
-            if tail == next {
-                return last_page(&self.shard, self.log, partitions).await;
+    /// Returns the last page, if there is one, once all of the log is committed; `None` if its epoch is over before.
+    async fn read_end(&self, partitions: usize) -> Option<Option<Page>> {
+        while !self.is_over.get() {
+            let tail = self.tail().ok()?;
+            if self.shard.next_offset(self.log) != Ok(tail) {
+                self.until_moved(tail).await;
+                continue;
             }
-            self.until_moved(tail).await;
+            match last_page(&self.shard, self.log, partitions).await {
+                Ok(last) => return Some(last),
+                Err(error) => {
+                    // Another replica may lend what is damaged, as soon as it is there.
+                    tracing::error!(topic = %self.topic, error, "the end of the topic's order cannot be read yet: nothing more of the topic is shown");
+                    sleep(DAMAGE_REST).await;
+                }
+            }
         }
+        None
     }
 
     /// Returns when the tail of the log is behind this, or there is other news.
@@ -221,11 +252,11 @@ impl ScribeHost {
         }
     }
 
-    async fn write_on(&self, facts: &NodeFacts) -> Result<(), String> {
+    async fn write_on(&self, facts: &NodeFacts) {
         // One that was taken, and that the journal had no room for.
         let mut unstaged: Option<Page> = None;
         while !self.is_over.get() {
-            let Ok(tail) = self.tail() else { return Ok(()) };
+            let Ok(tail) = self.tail() else { return };
             self.tell(facts, Position(tail.0 as u64));
             let next = |unstaged: &mut Option<Page>| {
                 let mut scribe = self.scribe.borrow_mut();
@@ -243,7 +274,6 @@ impl ScribeHost {
                 None => self.until_moved(tail).await,
             }
         }
-        Ok(())
     }
 
     fn tail(&self) -> Result<Offset, NotLed> {

@@ -110,7 +110,9 @@ impl Cluster {
             shared.violate("nobody tells of replicas".to_owned());
             return None;
         }
-        let there = checks::topics_there(shared);
+        let mut there = checks::topics_there(shared);
+        // These need the log of their order, too, which others may hold.
+        there.retain(|topic| !shared.orders.borrow().contains_key(topic));
         let sets = known.borrow_mut().take().unwrap_or_default();
         let sets: Vec<(String, i32, Vec<usize>)> = sets
             .into_iter()

@@ -231,7 +231,8 @@ pub(super) async fn check(shared: &Shared) {
                 Ok(Ok(Some(tail))) => break tail,
                 Ok(Ok(None)) => {}
                 Ok(Err(error)) => {
-                    shared.trace.note(format_args!("the order of {topic} is not to be had: {error}"));
+                    let awaited = shared.awaited.borrow().clone();
+                    shared.trace.note(format_args!("{awaited}: {error}"));
                 }
                 // It has come as far as is awaited.
                 Err(_) => {}
