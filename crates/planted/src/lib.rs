@@ -268,8 +268,6 @@ bugs! {
     PageToldEarly,
     /// A leader takes what an earlier leader of its partition was told for the end of what is ordered.
     OrderedRemembered,
-    /// A scribe answers though another may have taken its place.
-    ScribeWithoutLease,
 
     // In `metadata-group`.
 

@@ -48,7 +48,10 @@ pub use topic_config::{
     ConfigChange, ConfigEntry, ConfigError, ConfigSource, Route, TopicConfig, TopicSettings,
 };
 pub use topic_id::fresh_topic_id;
-pub use topic_name::{TOPIC_NAME_BYTES_MAX, TopicNameError, check_new_name, check_topic_name, is_internal, is_order_log, order_log_name};
+pub use topic_name::{
+    TOPIC_NAME_BYTES_MAX, TopicNameError, check_new_name, check_topic_name, is_internal, is_order_log,
+    order_log_name,
+};
 
 use memory::Taken;
 use reassignment::Reassignment;
@@ -372,8 +375,7 @@ impl Metadata {
 
     /// The same without those that are in no list.
     pub fn listed_from(&self, name: &str) -> impl Iterator<Item = &Topic> {
-        self.topics_from(name)
-            .filter(|topic| !is_order_log(&topic.name))
+        self.topics_from(name).filter(|topic| !is_order_log(&topic.name))
     }
 
     /// The topics that keep orders of others.

@@ -137,8 +137,12 @@ impl Shard {
     /// Has a partition reported anew, if it is led here: its topic has another scribe.
     pub fn report_anew(&self, id: PartitionId) {
         let partitions = self.partitions.borrow();
-        if let Some(reporter) = partitions.get(&id).and_then(|partition| partition.reporter.as_ref()) {
+        if let Some(reporter) = partitions
+            .get(&id)
+            .and_then(|partition| partition.reporter.as_ref())
+        {
             reporter.is_unknown.set(true);
+            reporter.reported.set(None);
             reporter.note();
         }
     }

@@ -8,6 +8,7 @@ mod lending;
 mod order;
 mod recompression;
 mod replicas;
+mod reporting;
 mod sharing;
 mod waiting;
 mod writers;
@@ -101,6 +102,15 @@ fn starting_shard(disk: &SimulatedDisk) -> Rc<Shard> {
 
 /// A shard with these partitions, as the disk has them.
 fn shard_with(disk: &SimulatedDisk, partitions: &[(PartitionId, TopicSettings)]) -> Rc<Shard> {
+    shard_of(disk, partitions, false)
+}
+
+/// The same of a node whose orders scribes keep, perhaps.
+fn shard_of(
+    disk: &SimulatedDisk,
+    partitions: &[(PartitionId, TopicSettings)],
+    has_scribes: bool,
+) -> Rc<Shard> {
     let disk: Arc<dyn Disk> = Arc::new(disk.clone());
     let (store, recovered) = Store::open(disk, Random::SYSTEM, CONFIG).expect("it is sound");
     let settings = ShardSettings {
@@ -112,7 +122,7 @@ fn shard_with(disk: &SimulatedDisk, partitions: &[(PartitionId, TopicSettings)])
         batch_limits: Limits::default(),
         disk_reserve_bytes: 0,
         catch_up_rate: 0,
-        has_scribes: false,
+        has_scribes,
     };
     let threads = ShardThreads::start(&Threads, 0).expect("the system has threads");
     let shard = Shard::new(

@@ -10,8 +10,8 @@ use thiserror::Error;
 
 use super::topic_config::ConfigChange;
 use super::{
-    ApplyError, COMMAND_BYTES_MAX, Command, FeatureLevel, Home, Metadata, Node, Plans, ReplicaSet,
-    Topic, TopicConfig, is_internal, order_log_name,
+    ApplyError, COMMAND_BYTES_MAX, Command, FeatureLevel, Home, Metadata, Node, Plans, ReplicaSet, Topic,
+    TopicConfig, is_internal, order_log_name,
 };
 use crate::leader::NodeId;
 use crate::order::order_log_of;

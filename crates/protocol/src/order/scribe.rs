@@ -69,8 +69,19 @@ pub struct Scribe {
     committed: Open,
     /// Pages that were taken and are not committed, in their order.
     pages: VecDeque<Page>,
-    /// Of each partition the latest leader that has reported, and the end of what is committed.
-    reports: BTreeMap<i32, (PartitionId, Leader, Offset)>,
+    reports: BTreeMap<i32, Reported>,
+}
+
+/// A partition as it was reported.
+#[derive(Debug)]
+struct Reported {
+    partition: PartitionId,
+    /// The latest leader that has reported.
+    leader: Leader,
+    /// The end of what is committed.
+    tail: Offset,
+    /// The last places that were told: the word of them may be lost.
+    recent: VecDeque<Place>,
 }
 
 impl Scribe {
@@ -96,28 +107,37 @@ impl Scribe {
 
     /// Takes a report. Returns the answer to it where the leader does not know how far its partition is ordered: it is true as long as nobody else can
     /// have become the scribe without the knowledge of this one.
-    pub fn handle_report(&mut self, node: NodeId, report: &Committed) -> Option<Ordered> {
-        let index = report.partition.index;
+    pub fn handle_report(&mut self, node: NodeId, report: &Committed) -> Vec<Ordered> {
         let leader = Leader {
             node,
             epoch: report.epoch,
         };
-        let known = self.reports.get(&index).copied();
-        if known.is_some_and(|(_, known, _)| known.epoch > leader.epoch) {
-            return None;
-        }
-        let tail = known.map_or(report.tail, |(_, _, tail)| tail.max(report.tail));
-        self.reports.insert(index, (report.partition, leader, tail));
-        let is_new = known.is_none_or(|(_, known, _)| known != leader);
-        let ordered = at(&self.committed, index);
-        let has_all = ordered >= tail;
-        (is_new || has_all).then_some(Ordered {
+        let ordered = at(&self.committed, report.partition.index);
+        let before = self.reports.get(&report.partition.index);
+        let before = before.map(|known| known.leader);
+        let known = self.reports.entry(report.partition.index).or_insert(Reported {
             partition: report.partition,
-            epoch: leader.epoch,
+            leader,
+            tail: report.tail,
+            recent: VecDeque::new(),
+        });
+        if known.leader.epoch > leader.epoch {
+            return Vec::new();
+        }
+        known.leader = leader;
+        known.tail = known.tail.max(report.tail);
+        if before == Some(leader) && ordered < known.tail {
+            // It is told when that is ordered, too.
+            return Vec::new();
+        }
+        let end = Place {
             position: Position(0),
+            partition: report.partition.index,
             first: ordered,
             next: ordered,
-        })
+        };
+        let places = known.recent.iter().chain([&end]);
+        places.map(|place| known.ordered(place)).collect()
     }
 
     /// Takes the next page, if something was reported that is on none and not too many are under way. It is to be appended to the order's log at once.
@@ -126,8 +146,8 @@ impl Scribe {
             return None;
         }
         let (mut runs, mut room) = (Vec::new(), PAGE_SPAN);
-        for (index, (_, _, tail)) in &self.reports {
-            let left = u64::try_from(tail.0 - at(&self.end, *index).0).unwrap_or(0);
+        for (index, reported) in &self.reports {
+            let left = u64::try_from(reported.tail.0 - at(&self.end, *index).0).unwrap_or(0);
             let offsets = u32::try_from(left.min(room)).expect("a page spans fewer");
             if offsets > 0 {
                 room -= u64::from(offsets);
@@ -154,9 +174,16 @@ impl Scribe {
     pub fn take_committed(&mut self, below: Position) -> Option<(Page, Vec<(NodeId, Ordered)>)> {
         let is_committed = |page: &Page| page.end().first <= below || planted(Bug::PageToldEarly);
         let page = self.pages.pop_front_if(|page| is_committed(page))?;
-        let told = page.places(page.first).filter_map(|place| self.told(&place));
-        let told = told.collect();
         self.committed = page.end();
+        let told = page.places(page.first).filter_map(|place| {
+            let reported = self.reports.get_mut(&place.partition)?;
+            if reported.recent.len() == PAGES_UNDER_WAY_MAX {
+                reported.recent.pop_front();
+            }
+            reported.recent.push_back(place);
+            Some((reported.leader.node, reported.ordered(&place)))
+        });
+        let told = told.collect();
         Some((page, told))
     }
 
@@ -165,17 +192,18 @@ impl Scribe {
     pub fn committed(&self) -> &Open {
         &self.committed
     }
+}
 
-    fn told(&self, place: &Place) -> Option<(NodeId, Ordered)> {
-        let (partition, leader, _) = self.reports.get(&place.partition)?;
-        let ordered = Ordered {
-            partition: *partition,
-            epoch: leader.epoch,
+impl Reported {
+    /// The word of a place to its leader.
+    fn ordered(&self, place: &Place) -> Ordered {
+        Ordered {
+            partition: self.partition,
+            epoch: self.leader.epoch,
             position: place.position,
             first: place.first,
             next: place.next,
-        };
-        Some((leader.node, ordered))
+        }
     }
 }
 
@@ -235,22 +263,36 @@ mod tests {
         let mut scribe = scribe();
         assert_eq!(scribe.take_page(), None, "nothing was reported");
         let answer = scribe.handle_report(HERE, &report(0, 4, 3));
-        assert_eq!(answer, Some(ordered(0, 4, 0, 0, 0)), "nothing of it is ordered yet");
+        assert_eq!(answer, [ordered(0, 4, 0, 0, 0)], "nothing of it is ordered yet");
         scribe.handle_report(THERE, &report(2, 7, 2));
         let page = scribe.take_page().expect("five records have no position");
         let runs: Vec<(i32, u32)> = page.runs.iter().map(|run| (run.partition, run.offsets)).collect();
         assert_eq!((page.first, runs), (Position(0), vec![(0, 3), (2, 2)]));
         assert_eq!(scribe.take_page(), None, "all is on a page");
-        assert_eq!(scribe.handle_report(HERE, &report(0, 4, 3)), None, "it is told soon");
+        assert_eq!(
+            scribe.handle_report(HERE, &report(0, 4, 3)),
+            [],
+            "it is told soon"
+        );
         assert_eq!(scribe.take_committed(Position(4)), None, "a page counts whole");
         let told = told(&mut scribe, 5);
-        assert_eq!(told, [(HERE, ordered(0, 4, 0, 0, 3)), (THERE, ordered(2, 7, 3, 0, 2))]);
+        assert_eq!(
+            told,
+            [(HERE, ordered(0, 4, 0, 0, 3)), (THERE, ordered(2, 7, 3, 0, 2))]
+        );
         assert_eq!(scribe.committed().first, Position(5));
         let again = scribe.handle_report(HERE, &report(0, 4, 3));
-        assert_eq!(again, Some(ordered(0, 4, 0, 3, 3)), "the word was lost");
+        assert_eq!(
+            again,
+            [ordered(0, 4, 0, 0, 3), ordered(0, 4, 0, 3, 3)],
+            "the word was lost"
+        );
         scribe.handle_report(HERE, &report(0, 4, 4));
         let page = scribe.take_page().expect("one record more");
-        assert_eq!((page.first, page.vector), (Position(5), [3, 0, 2].map(Offset).to_vec()));
+        assert_eq!(
+            (page.first, page.vector),
+            (Position(5), [3, 0, 2].map(Offset).to_vec())
+        );
     }
 
     #[test]
@@ -272,14 +314,14 @@ mod tests {
         scribe.handle_report(HERE, &report(0, 1, 5));
         scribe.take_page().expect("there are records");
         let answer = scribe.handle_report(THERE, &report(0, 2, 5));
-        assert_eq!(answer, Some(ordered(0, 2, 0, 0, 0)), "its page is not committed yet");
-        assert_eq!(scribe.handle_report(HERE, &report(0, 1, 9)), None);
+        assert_eq!(answer, [ordered(0, 2, 0, 0, 0)], "its page is not committed yet");
+        assert_eq!(scribe.handle_report(HERE, &report(0, 1, 9)), []);
         assert_eq!(scribe.take_page(), None, "nobody leads in epoch 1 any more");
         let told = told(&mut scribe, 5);
         assert_eq!(told, [(THERE, ordered(0, 2, 0, 0, 5))]);
         // Less than was ordered: the partition was opened without replicas that had more.
         let behind = scribe.handle_report(HERE, &report(0, 3, 2));
-        assert_eq!(behind, Some(ordered(0, 3, 0, 5, 5)));
+        assert_eq!(behind, [ordered(0, 3, 0, 0, 5), ordered(0, 3, 0, 5, 5)]);
         assert_eq!(scribe.take_page(), None);
     }
 
@@ -290,7 +332,7 @@ mod tests {
         let page = first.take_page().expect("there are records");
         let mut next = Scribe::behind(Epoch(2), Some(&page));
         let answer = next.handle_report(HERE, &report(3, 0, 4));
-        assert_eq!(answer, Some(ordered(3, 0, 0, 4, 4)));
+        assert_eq!(answer, [ordered(3, 0, 0, 4, 4)]);
         assert_eq!(next.take_page(), None);
     }
 

@@ -10,7 +10,9 @@ mod round_trip;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use record::{BatchBuilder, ClusterId, Compression, DirectoryId, Epoch, Offset, PartitionId, Position, TopicId};
+use record::{
+    BatchBuilder, ClusterId, Compression, DirectoryId, Epoch, Offset, PartitionId, Position, TopicId,
+};
 
 use super::*;
 use crate::epochs::Run;

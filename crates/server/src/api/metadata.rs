@@ -14,7 +14,8 @@ use kafka_wire::metadata::{
 use kafka_wire::{ErrorCode, MetadataRequest, MetadataResponse, Text};
 use platform::slices::Slices;
 use protocol::metadata::{
-    Metadata, NewTopic, Plans, Topic, check_new_name, check_topic_name, fresh_topic_id, is_internal, is_order_log,
+    Metadata, NewTopic, Plans, Topic, check_new_name, check_topic_name, fresh_topic_id, is_internal,
+    is_order_log,
 };
 use protocol::order::{keeper_of, order_log_of};
 use record::TopicId;

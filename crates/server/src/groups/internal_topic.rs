@@ -5,7 +5,9 @@
 
 use std::borrow::Cow;
 
-use protocol::metadata::{ConfigChange, Metadata, Topic, TopicConfig, TopicSettings, is_internal, is_order_log};
+use protocol::metadata::{
+    ConfigChange, Metadata, Topic, TopicConfig, TopicSettings, is_internal, is_order_log,
+};
 
 /// The last record of each key, durable before anybody acts by it, and no change of a group refused or waiting for a codec. A
 /// group's record grows with its members. Where several nodes hold it, the coordinator keeps the last record of each key itself (`rewriting`).

@@ -161,12 +161,7 @@ async fn find(
 }
 
 /// Has a reader woken as soon as more is ordered than is below a position.
-async fn watch(
-    app: &App,
-    topic: &KnownTopic,
-    seen: Position,
-    reader: &Arc<Watcher>,
-) -> Result<(), Problem> {
+async fn watch(app: &App, topic: &KnownTopic, seen: Position, reader: &Arc<Watcher>) -> Result<(), Problem> {
     let (twin, reader) = (app.cores.facts.twin_of(topic.id), reader.clone());
     let seen = Offset(i64::try_from(seen.0).unwrap_or(i64::MAX));
     let watch = move |home: Rc<Home>, _| async move {
@@ -235,6 +230,7 @@ impl From<Unfound> for Problem {
     fn from(unfound: Unfound) -> Problem {
         match unfound {
             Unfound::Fault(_) => Problem::new(Kind::StorageFault, unfound.to_string()),
+            Unfound::Elsewhere => Problem::new(Kind::Unavailable, unfound.to_string()),
             Unfound::Stopping(stopping) => stopping.into(),
         }
     }
@@ -290,7 +286,8 @@ async fn read(
         next: from,
         ordered: found.ordered,
     };
-    let mut partitions = read_partitions(app, topic, (&mut found.places, &found.log_starts), most.bytes).await?;
+    let mut partitions =
+        read_partitions(app, topic, (&mut found.places, &found.log_starts), most.bytes).await?;
     for mut place in found.places {
         let partition = partitions
             .get_mut(&place.partition)
@@ -387,7 +384,9 @@ async fn read_partition(
     }
     let deadline = Instant::now() + ROOM_WAIT;
     loop {
-        let read = app.cores.read_named(partition, first, bytes, deadline, Some(next));
+        let read = app
+            .cores
+            .read_named(partition, first, bytes, deadline, Some(next));
         match read.await {
             Err(Unread::Refused(ReadRefusal::OutOfRange { log_start, .. })) if first < log_start => {
                 if next <= log_start {

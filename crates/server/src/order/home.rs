@@ -63,6 +63,9 @@ pub(crate) enum Unfound {
     /// A page cannot be read: a sentence.
     #[error("the topic's order cannot be read: {0}")]
     Fault(String),
+    /// Another node may keep the order by now.
+    #[error("another node keeps the topic's order, or will soon; ask again")]
+    Elsewhere,
     #[error(transparent)]
     Stopping(#[from] Stopping),
 }
@@ -129,6 +132,10 @@ impl Home {
         count: u64,
     ) -> Result<Found, Unfound> {
         let end = self.gather_to(core, from).await?;
+        if from > end {
+            // Another node may have told of more.
+            self.until_lease().await.map_err(|_| Unfound::Elsewhere)?;
+        }
         let mut places = Vec::new();
         let (mut position, mut left) = (from, count);
         while left > 0 && position < end && places.len() < PLACES_MAX {
@@ -145,12 +152,13 @@ impl Home {
         })
     }
 
-    /// The first position that is not ordered. All below is here.
+    /// The first position that is not ordered, of this moment. All below is here.
     ///
     /// # Errors
-    /// The node is stopping.
-    pub(crate) async fn ordered(self: &Rc<Self>, core: &Rc<Core>) -> Result<Position, Stopping> {
+    /// See [`Unfound`].
+    pub(crate) async fn ordered(self: &Rc<Self>, core: &Rc<Core>) -> Result<Position, Unfound> {
         self.gather(core).await?;
+        self.until_lease().await.map_err(|_| Unfound::Elsewhere)?;
         Ok(self.gathered.borrow().end())
     }
 
@@ -248,6 +256,9 @@ impl Home {
         position: Position,
     ) -> Result<Option<Vec<Offset>>, Unfound> {
         let end = self.gather_to(core, position).await?;
+        if position > end {
+            self.until_lease().await.map_err(|_| Unfound::Elsewhere)?;
+        }
         if position >= end {
             let vector = (position == end).then(|| self.gathered.borrow().vector());
             return Ok(vector);

@@ -17,8 +17,12 @@ const REST: Duration = Duration::from_secs(1);
 /// On core 0 of a member: makes the logs that are missing, until the node stops.
 pub(crate) async fn make_order_logs(core: Rc<Core>) {
     loop {
-        let missing: Vec<TopicId> =
-            core.with_metadata(|metadata| metadata.without_order_log().map(|topic: &Topic| topic.id).collect());
+        let missing: Vec<TopicId> = core.with_metadata(|metadata| {
+            metadata
+                .without_order_log()
+                .map(|topic: &Topic| topic.id)
+                .collect()
+        });
         for topic in &missing {
             let first = PartitionId {
                 topic: *topic,

@@ -23,7 +23,9 @@ impl Core {
             return here;
         };
         let wanted = (read.from, until);
-        let found = shard.read_of(leader, read.partition, wanted, read.bytes_max).await;
+        let found = shard
+            .read_of(leader, read.partition, wanted, read.bytes_max)
+            .await;
         let batches = found.ok_or(ReadRefusal::NotLeader)?;
         Ok(ReadResult {
             log_start: Offset::ZERO,

@@ -138,14 +138,16 @@ impl Core {
         let topic = report.partition.topic;
         let is_there = self.with_metadata(|metadata| metadata.partition(report.partition).is_some());
         let host = self.orders.scribes.borrow().get(&topic).cloned();
-        let Some(host) = host.filter(|_| is_there) else { return };
+        let Some(host) = host.filter(|_| is_there) else {
+            return;
+        };
         let shard = self.facts.shard_of(report.partition);
         if from != self.facts.node && host.linked.borrow_mut().insert((shard, from)) {
             self.facts.mailboxes.send(self.facts.core_of(shard), move |core| {
                 core.wanted_links.want(shard, [from].into_iter());
             });
         }
-        if let Some(answer) = host.take(from, report) {
+        for answer in host.take(from, report) {
             self.tell_ordered(from, answer);
         }
     }
@@ -196,16 +198,18 @@ impl ScribeHost {
     }
 
     /// Takes a report. Returns the answer, if it is known and true.
-    fn take(&self, from: NodeId, report: &Committed) -> Option<Ordered> {
-        let answer = self.scribe.borrow_mut().as_mut()?.handle_report(from, report);
+    fn take(&self, from: NodeId, report: &Committed) -> Vec<Ordered> {
+        let Some(scribe) = &mut *self.scribe.borrow_mut() else {
+            return Vec::new();
+        };
+        let answer = scribe.handle_report(from, report);
         self.news.notify_one();
         if let Some(home) = self.home() {
             home.note_log_start(report.partition.index, report.log_start);
         }
         // Another scribe may have told of more.
-        let is_alone = planted::planted(planted::Bug::ScribeWithoutLease)
-            || self.shard.has_lease(self.log).is_ok_and(|is_held| is_held);
-        answer.filter(|_| is_alone)
+        let is_alone = self.shard.has_lease(self.log).is_ok_and(|is_held| is_held);
+        if is_alone { answer } else { Vec::new() }
     }
 
     async fn write(self: Rc<Self>, facts: NodeFacts, partitions: usize) {
@@ -297,7 +301,8 @@ impl ScribeHost {
             return;
         }
         facts.mailboxes.send(facts.owner_of(self.log), move |core| {
-            all.into_iter().for_each(|(to, ordered)| core.tell_ordered(to, ordered));
+            all.into_iter()
+                .for_each(|(to, ordered)| core.tell_ordered(to, ordered));
         });
         self.home().into_iter().for_each(|home| home.wake());
     }

@@ -85,9 +85,7 @@ impl Home {
         let asked = (0..count).map(|index| {
             let id = PartitionId { topic, index };
             let shard = core.facts.shard_of(id);
-            let ask = move |core: Rc<Core>| async move {
-                core.shard(shard).log_start(id)
-            };
+            let ask = move |core: Rc<Core>| async move { core.shard(shard).log_start(id) };
             core.facts.mailboxes.carry_out(core.facts.core_of(shard), ask)
         });
         let mut log_starts = Vec::new();

@@ -48,7 +48,7 @@ impl From<Unfound> for ReadRefusal {
     fn from(unfound: Unfound) -> ReadRefusal {
         match unfound {
             // As a partition whose core is gone.
-            Unfound::Stopping(_) => ReadRefusal::NotLeader,
+            Unfound::Stopping(_) | Unfound::Elsewhere => ReadRefusal::NotLeader,
             Unfound::Fault(why) => ReadRefusal::Fault(why),
         }
     }
@@ -150,9 +150,8 @@ impl Home {
                 topic: self.topic(),
                 index,
             };
-            let read = move |core: Rc<Core>| async move {
-                (index, read_partition(&core, id, extent, share).await)
-            };
+            let read =
+                move |core: Rc<Core>| async move { (index, read_partition(&core, id, extent, share).await) };
             core.facts.mailboxes.call(core.facts.owner_of(id), read)
         });
         let mut cursors = Vec::new();

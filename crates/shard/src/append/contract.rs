@@ -241,7 +241,9 @@ pub enum AppendRefusal {
     #[error("the append is for a position, and the topic's order is not open yet")]
     OrderNotOpen,
     /// Its topic's order may be kept by another node.
-    #[error("the append is for a position: that is for topics of a node that stays alone, and others can join this one")]
+    #[error(
+        "the append is for a position: that is for topics of a node that stays alone, and others can join this one"
+    )]
     OrderElsewhere,
     /// The leader does not take it.
     #[error(transparent)]

@@ -149,7 +149,9 @@ impl Shard {
             return None;
         }
         let wished = (from, until);
-        let lent = self.wish(node, partition, wished, bytes_max.min(WISH_BYTES)).await?;
+        let lent = self
+            .wish(node, partition, wished, bytes_max.min(WISH_BYTES))
+            .await?;
         match facts_of(&lent) {
             Ok(_) => Some(super::cut(&lent, from, Offset(i64::MAX), bytes_max)),
             Err(error) => {

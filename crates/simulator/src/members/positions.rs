@@ -250,7 +250,9 @@ async fn read_whole(shared: &Shared, topic: &str) -> io::Result<Option<i64>> {
     let Some(node) = keeper(shared, 0, topic).await? else {
         return Ok(None);
     };
-    let awaited = |what: String| *shared.awaited.borrow_mut() = format!("node {node} tells the order of {topic} {what}");
+    let awaited = |what: String| {
+        *shared.awaited.borrow_mut() = format!("node {node} tells the order of {topic} {what}")
+    };
     awaited("not at all".to_owned());
     let tail = latest(shared, node, topic).await?;
     let mut from = place(shared, node, topic, EARLIEST).await?;
@@ -285,7 +287,9 @@ fn violation(shared: &Shared, topic: &str, tail: i64) -> Option<String> {
         .map(|(position, value)| (value.as_str(), *position))
         .collect();
     let records = shared.records.borrow();
-    let known = records.range((topic.to_owned(), 0, 0)..).take_while(|((of, ..), _)| of == topic);
+    let known = records
+        .range((topic.to_owned(), 0, 0)..)
+        .take_while(|((of, ..), _)| of == topic);
     let mut positions = BTreeMap::new();
     for ((_, index, offset), value) in known {
         let position = by_value.get(value.as_str()).copied();

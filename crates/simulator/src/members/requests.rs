@@ -170,7 +170,12 @@ pub(super) async fn create(
                 config("ropewalk.replication", if is_chain { "chain" } else { "quorum" }),
             ]
             .into_iter()
-            .chain(compacted.iter().chain(ordered).map(|(name, value)| config(name, value)))
+            .chain(
+                compacted
+                    .iter()
+                    .chain(ordered)
+                    .map(|(name, value)| config(name, value)),
+            )
             .collect(),
             ..CreatableTopic::default()
         }],
