@@ -8,8 +8,8 @@ from pathlib import Path
 from suites_support.suite import demand, skip
 
 TOP = Path(__file__).resolve().parent.parent.parent
-# The last one of level 2. A new level has the last one of the level before here.
-COMMIT = "a174c6c87a750d712c7263defcc683b53a663a3f"
+# The last one of level 3. A new level has the last one of the level before here.
+COMMIT = "f39017a54726bd8889ca46f37748ca453e369a76"
 PROFILE = "tested"
 
 

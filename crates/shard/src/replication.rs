@@ -45,7 +45,7 @@ use words::{Deferred, Early, Word, tell_contradiction};
 pub use words::{Letter, Message};
 
 use super::member::{AtHand, Member, Report, Shipment, split};
-use super::{NotLed, Partition, Role, Shard, partition, repair};
+use super::{AppendRefusal, NotLed, Partition, Role, Shard, partition, repair};
 
 /// Replicas that hear of a link before others have their turn.
 const REPLICAS_IN_ONE_TURN: usize = 200;
@@ -516,6 +516,10 @@ impl Shard {
         if led.is_some() && led != partition.role.led_epoch() {
             // The epoch that they believe in is over.
             partition.wake_readers();
+            if partition.reporter.is_some() {
+                // What is committed and not ordered is not abandoned by its leader, and nobody tells this node of it any more.
+                partition.refuse_waiting(&AppendRefusal::NotLeader);
+            }
         }
         let opened = partition.role.open_leader().ok().map(Leader::epoch);
         if open != opened {

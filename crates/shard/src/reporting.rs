@@ -9,14 +9,16 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::rc::Rc;
+use std::time::Duration;
 
 use planted::{Bug, planted};
 use protocol::Leader;
 use protocol::order::{Committed, Ordered};
 use record::{Epoch, PartitionId};
 use tokio::sync::Notify;
+use tokio::time::timeout;
 
-use super::{NotLed, Partition, Shard};
+use super::{NotLed, Partition, Shard, Watcher};
 
 /// Partitions that may have something to report.
 #[derive(Default)]
@@ -132,6 +134,31 @@ impl Shard {
             report.is_some()
         });
         reports
+    }
+
+    /// Returns when the leader of a partition knows how far that is ordered, if its topic is; or at this time.
+    ///
+    /// # Errors
+    /// The partition, or its leader, is not here.
+    pub(super) async fn until_told(&self, id: PartitionId, until: Duration) -> Result<(), NotLed> {
+        loop {
+            let watcher = {
+                let mut partitions = self.partitions.borrow_mut();
+                let partition = partitions.get_mut(&id).ok_or_else(|| self.absence(id))?;
+                partition.role.open_leader()?;
+                if partition.open_leader().is_ok() {
+                    return Ok(());
+                }
+                let watcher = Watcher::new(1);
+                partition.watch(0, &watcher);
+                watcher
+            };
+            let left = until.saturating_sub(self.clock.monotonic());
+            if timeout(left, watcher.woken()).await.is_err() {
+                // Whoever asks for the tail is refused.
+                return Ok(());
+            }
+        }
     }
 
     /// Has a partition reported anew, if it is led here: its topic has another scribe.

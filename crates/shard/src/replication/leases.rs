@@ -54,6 +54,7 @@ impl Shard {
     /// The partition is not led here; or too few other replicas have said for a while that they still listen to this leader.
     pub async fn until_lease(&self, id: PartitionId) -> Result<(), NotLed> {
         let until = self.clock.monotonic() + PATIENCE;
+        self.until_told(id, until).await?;
         while !self.has_lease(id)? {
             let left = until.saturating_sub(self.clock.monotonic());
             if left.is_zero() {
