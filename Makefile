@@ -64,6 +64,7 @@ test:
 	part tests/peers; \
 	part simulator --seeds 300; \
 	part simulator --order --seeds 100; \
+	part simulator --nodes 3 --faults 40 --order --seeds 40; \
 	part tests/run; \
 	echo "minutes of the parts:$${minutes#,}"; \
 	exit $$status

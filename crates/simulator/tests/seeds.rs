@@ -169,3 +169,27 @@ fn bits_that_turn_in_a_segment_are_never_shown() {
     }
     assert!(turned >= 10, "{turned} bits turned");
 }
+
+/// Scribes come and go with the leaders of orders, and every position keeps its record. Once the ends of orders were read page by page and too slowly (31, 129), partitions
+/// that had nothing new were not reported to a new scribe (8, 37 of five nodes), and sequences were mistaken for real time (4).
+#[test]
+fn orders_that_several_nodes_hold_stay_what_they_are() {
+    let order = Options {
+        order: true,
+        faults: 40,
+        ..CLUSTER
+    };
+    for seed in [0, 4, 31, 129] {
+        assert_eq!(run(seed, order).violation, None, "seed {seed}");
+    }
+    let (first, again) = (run(4, order), run(4, order));
+    assert_eq!((first.trace, first.steps), (again.trace, again.steps));
+    let five = Options {
+        nodes: 5,
+        faults: 60,
+        ..order
+    };
+    for seed in [8, 37] {
+        assert_eq!(run(seed, five).violation, None, "seed {seed} of five nodes");
+    }
+}

@@ -61,11 +61,14 @@ impl Core {
             led.collect()
         });
         let mut scribes = self.orders.scribes.borrow_mut();
-        let is_over = |topic: &TopicId, host: &Rc<ScribeHost>| !wanted.contains(&(*topic, host.epoch));
-        for (topic, host) in scribes.extract_if(.., |topic, host| is_over(topic, host)) {
-            tracing::debug!(%topic, epoch = %host.epoch, "this node does not give positions to the topic's records any more");
-            host.end();
-        }
+        scribes.retain(|topic, host| {
+            let stays = wanted.contains(&(*topic, host.epoch));
+            if !stays {
+                tracing::debug!(%topic, epoch = %host.epoch, "this node does not give positions to the topic's records any more");
+                host.end();
+            }
+            stays
+        });
         for (topic, epoch) in wanted {
             scribes
                 .entry(topic)

@@ -46,7 +46,7 @@ impl Home {
         core: &Rc<Core>,
         before: Option<Position>,
     ) -> Result<Position, Untrimmed> {
-        let ordered = self.ordered(core).await.map_err(Unfound::from)?;
+        let ordered = self.ordered(core).await?;
         let wanted = before.unwrap_or(ordered);
         let vector = self.vector_at(core, wanted).await?;
         let vector = vector.ok_or(Untrimmed::OutOfRange { wanted, ordered })?;
