@@ -42,9 +42,9 @@ pub(crate) struct Reporter {
 impl Reporter {
     /// More may be committed, or an epoch has begun.
     pub(crate) fn note(&self) {
-        if self.to.ids.borrow_mut().insert(self.id) {
-            self.to.news.notify_one();
-        }
+        // It may be among those that are not answered yet: there is more to say all the same.
+        self.to.ids.borrow_mut().insert(self.id);
+        self.to.news.notify_one();
     }
 }
 

@@ -86,6 +86,28 @@ async fn what_is_committed_is_reported_and_shown_when_it_is_ordered() {
         .await;
 }
 
+/// Whoever carries reports is woken by each commit, whatever is not answered.
+#[tokio::test]
+async fn each_commit_is_news() {
+    LocalSet::new()
+        .run_until(async {
+            let shard = reporting_shard();
+            assert_eq!(shard.take_order_reports(false), [report(0, 0)]);
+            shard.handle_ordered(&told(0, 0, 0, 0));
+            for tail in 1..4 {
+                let _appended = append(&shard, ORDERED);
+                let told = async {
+                    shard.until_reports().await;
+                    while shard.take_order_reports(false) != [report(0, tail)] {
+                        shard.until_reports().await;
+                    }
+                };
+                timeout(PATIENCE, told).await.expect("it is told at once");
+            }
+        })
+        .await;
+}
+
 #[tokio::test]
 async fn a_later_epoch_shows_nothing_before_it_is_told() {
     LocalSet::new()
