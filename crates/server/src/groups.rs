@@ -24,6 +24,7 @@ use protocol::groups::{
 use protocol::leader::NodeId;
 use protocol::metadata::{
     Command, ConfigChange, INTERNAL_REPLICAS, NewTopic, PlanError, PlanLimits, Plans, Topic, fresh_topic_id,
+    is_order_log,
 };
 use protocol::order::keeper_of;
 use protocol::{ApplyError, Leader, groups};
@@ -311,7 +312,12 @@ impl Core {
 
     /// The changes that a command has made to a topic and its twin, for coordinators. It was just applied.
     pub(crate) fn topic_changes(&self, command: &Command) -> Vec<TopicChange> {
-        let now = |id| self.with_metadata(|metadata| metadata.topic(id).map(there));
+        let now = |id| {
+            self.with_metadata(|metadata| {
+                let topic = metadata.topic(id);
+                topic.filter(|topic| !is_order_log(&topic.name)).map(there)
+            })
+        };
         match command {
             Command::DeleteTopic { id } => gone(*id).collect(),
             Command::CreateTopic { id, .. } | Command::CreatePartitions { id, .. } => {

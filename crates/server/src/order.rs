@@ -232,13 +232,27 @@ impl Core {
     /// On core 0, with its turn to change the metadata: opens the orders of topics that ask for one since these commands.
     pub(crate) async fn open_orders(&self, commands: &[Command]) {
         if self.facts.is_member {
-            return self.orders.wants_log.notify_one();
+            let may_order = |command: &Command| {
+                matches!(
+                    command,
+                    Command::CreateTopic { .. } | Command::SetTopicConfig { .. }
+                )
+            };
+            if commands.iter().any(may_order) {
+                self.want_order_logs();
+            }
+            return;
         }
         for command in commands {
             if let Command::CreateTopic { id, .. } | Command::SetTopicConfig { id, .. } = command {
                 self.follow_order(*id).await;
             }
         }
+    }
+
+    /// Has topics looked for that have no log for their order.
+    pub(crate) fn want_order_logs(&self) {
+        self.orders.wants_log.notify_one();
     }
 
     /// On core 0: tries the orders again, as long as there are any, whose opening the journal had no room for.

@@ -23,7 +23,10 @@ use super::{NotLed, Partition, Shard, Watcher};
 /// Partitions that may have something to report.
 #[derive(Default)]
 pub(crate) struct Unreported {
-    ids: RefCell<BTreeSet<PartitionId>>,
+    /// Those of which there is something new.
+    fresh: RefCell<BTreeSet<PartitionId>>,
+    /// Those of which something was reported that is not answered.
+    unanswered: RefCell<BTreeSet<PartitionId>>,
     news: Notify,
 }
 
@@ -33,7 +36,7 @@ pub(crate) struct Reporter {
     to: Rc<Unreported>,
     /// The epoch in which the scribe has told its leader here how far it is ordered.
     told_in: Option<Epoch>,
-    /// There is another scribe, which knows nothing of this partition.
+    /// The scribe has not answered since there is another one, or since the log begins elsewhere.
     is_unknown: Cell<bool>,
     /// What was reported last.
     reported: Cell<Option<Committed>>,
@@ -42,9 +45,15 @@ pub(crate) struct Reporter {
 impl Reporter {
     /// More may be committed, or an epoch has begun.
     pub(crate) fn note(&self) {
-        // It may be among those that are not answered yet: there is more to say all the same.
-        self.to.ids.borrow_mut().insert(self.id);
+        self.to.fresh.borrow_mut().insert(self.id);
         self.to.news.notify_one();
+    }
+
+    /// All of it is to be reported, whatever was, until it is answered: the log begins elsewhere, or there is another scribe.
+    pub(crate) fn note_anew(&self) {
+        self.is_unknown.set(true);
+        self.reported.set(None);
+        self.note();
     }
 }
 
@@ -77,8 +86,7 @@ impl Partition {
         };
         let is_told = reporter.told_in == Some(report.epoch) && self.ordered() >= Some(report.tail);
         let before = reporter.reported.replace(Some(report));
-        let is_trimmed = before.is_some_and(|before| before.log_start != report.log_start);
-        match is_told && !is_trimmed && !reporter.is_unknown.get() {
+        match is_told && !reporter.is_unknown.get() {
             true => None,
             false => Some((again || before != Some(report)).then_some(report)),
         }
@@ -89,15 +97,20 @@ impl Partition {
         let Some(reporter) = self.reporter.as_mut().filter(|_| led == Some(told.epoch)) else {
             return;
         };
-        reporter.is_unknown.set(false);
+        if told.first == told.next {
+            // The answer to a report.
+            reporter.is_unknown.set(false);
+        }
         let is_first = reporter.told_in.replace(told.epoch) != Some(told.epoch);
-        // Words of two scribes may overtake each other.
-        if self.ordered().is_none_or(|ordered| ordered < told.next) {
-            match told.first < told.next {
-                true => self.show_at(&(told.first..told.next), told.position),
-                false => self.show(told.next),
-            }
-        } else if is_first {
+        // Words may overtake each other, and be lost: one that tells positions waits for those before it, which are told again.
+        let ordered = self.ordered().unwrap_or_default();
+        match told.first < told.next {
+            _ if told.next <= ordered => {}
+            true if told.first <= ordered => self.show_at(&(told.first..told.next), told.position),
+            true => {}
+            false => self.show(told.next),
+        }
+        if is_first {
             self.show_more();
         }
     }
@@ -124,15 +137,23 @@ impl Shard {
 
     /// Takes what is to be reported and was not yet, or all that is not answered.
     pub fn take_order_reports(&self, all: bool) -> Vec<Committed> {
-        let mut ids = self.unreported.ids.borrow_mut();
+        let mut ids = std::mem::take(&mut *self.unreported.fresh.borrow_mut());
+        let mut unanswered = self.unreported.unanswered.borrow_mut();
+        if all {
+            ids.append(&mut unanswered);
+        }
         let partitions = self.partitions.borrow();
         let mut reports = Vec::new();
-        ids.retain(|id| {
-            let partition = partitions.get(id);
-            let report = partition.and_then(|partition| partition.report(all));
-            reports.extend(report.flatten());
-            report.is_some()
-        });
+        for id in ids {
+            let report = partitions.get(&id).and_then(|partition| partition.report(all));
+            match report {
+                Some(report) => {
+                    reports.extend(report);
+                    unanswered.insert(id);
+                }
+                None => drop(unanswered.remove(&id)),
+            }
+        }
         reports
     }
 
@@ -168,15 +189,13 @@ impl Shard {
             .get(&id)
             .and_then(|partition| partition.reporter.as_ref())
         {
-            reporter.is_unknown.set(true);
-            reporter.reported.set(None);
-            reporter.note();
+            reporter.note_anew();
         }
     }
 
     /// Says whether something was reported that is not answered.
     pub fn has_order_reports(&self) -> bool {
-        !self.unreported.ids.borrow().is_empty()
+        !self.unreported.unanswered.borrow().is_empty()
     }
 
     /// Takes a scribe's word that more of a partition is ordered.

@@ -151,7 +151,7 @@ impl Shard {
         let frame = staged.map_err(|error| AppendRefusal::of(error, || self.why_journal_is_full()))?;
         partition.role.handle_trim(self.clock.monotonic(), log_start);
         if let Some(reporter) = &partition.reporter {
-            reporter.note();
+            reporter.note_anew();
         }
         assert_eq!(
             self.store.borrow().bounds(id),

@@ -293,7 +293,9 @@ impl Metadata {
             }
             Command::DeleteTopic { id } => {
                 self.delete_topic(*id);
-                if self.topics.contains_key(&order_log_of(*id)) {
+                let log = self.topics.get(&order_log_of(*id));
+                // The other way round the ordered topic stays, and gets another log.
+                if log.is_some_and(|log| is_order_log(&log.name)) {
                     self.delete_topic(order_log_of(*id));
                 }
             }

@@ -112,7 +112,7 @@ pub fn order_log_name(topic: TopicId) -> String {
     format!("{ORDER_LOG}{topic}")
 }
 
-/// Says whether a topic keeps the order of another one. It is in no list, for it is of no use to anybody.
+/// Says whether a topic keeps the order of another one. Clients that ask for all topics are not told of it, for it is of no use to them.
 #[must_use]
 pub fn is_order_log(name: &str) -> bool {
     let id = name.strip_prefix(ORDER_LOG);

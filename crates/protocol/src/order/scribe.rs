@@ -114,7 +114,8 @@ impl Scribe {
         };
         let ordered = at(&self.committed, report.partition.index);
         let before = self.reports.get(&report.partition.index);
-        let before = before.map(|known| known.leader);
+        let is_known = before.is_some_and(|known| known.leader == leader);
+        let is_repeated = is_known && before.is_some_and(|known| known.tail == report.tail);
         let known = self.reports.entry(report.partition.index).or_insert(Reported {
             partition: report.partition,
             leader,
@@ -126,7 +127,7 @@ impl Scribe {
         }
         known.leader = leader;
         known.tail = known.tail.max(report.tail);
-        if before == Some(leader) && ordered < known.tail {
+        if is_known && !is_repeated && ordered < known.tail {
             // It is told when that is ordered, too.
             return Vec::new();
         }
@@ -273,7 +274,7 @@ mod tests {
         assert_eq!((page.first, runs), (Position(0), vec![(0, 3), (2, 2)]));
         assert_eq!(scribe.take_page(), None, "all is on a page");
         assert_eq!(
-            scribe.handle_report(HERE, &report(0, 4, 3)),
+            scribe.handle_report(HERE, &report(0, 4, 2)),
             [],
             "it is told soon"
         );

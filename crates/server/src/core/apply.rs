@@ -9,7 +9,7 @@
 use platform::slices::Slices;
 use protocol::ApplyError;
 use protocol::leader::NodeId;
-use protocol::metadata::{Command, Metadata, Topic, TopicSettings, metadata_settings};
+use protocol::metadata::{Command, Metadata, Topic, TopicSettings, is_order_log, metadata_settings};
 use protocol::order::{keeper_of, order_log_of};
 use protocol::producers::ProducerId;
 use protocol::replica::Assignment;
@@ -104,7 +104,7 @@ impl Core {
             if let Some(known) = known {
                 self.open_later_epochs((&before, known), image, &mut slices).await;
             }
-            if first_index < topic.partition_count() {
+            if first_index < topic.partition_count() && !is_order_log(&topic.name) {
                 changes.extend(there(topic));
             }
         }
@@ -126,6 +126,7 @@ impl Core {
         }
         self.open_coordinators();
         self.open_scribes();
+        self.want_order_logs();
         self.tell_coordinators(&changes);
         Ok(())
     }
@@ -441,8 +442,9 @@ impl Core {
             return Default::default();
         };
         self.with_metadata(|metadata| {
-            let topics = [*id, order_log_of(*id)];
-            let gone = topics.iter().filter_map(|id| metadata.topic(*id));
+            let log = metadata.topic(order_log_of(*id));
+            let log = log.filter(|log| is_order_log(&log.name));
+            let gone = metadata.topic(*id).into_iter().chain(log);
             let (own, others): (Vec<_>, Vec<_>) = gone.map(|topic| self.sorted_partitions(topic, 0)).unzip();
             (own.concat(), others.concat())
         })

@@ -405,8 +405,8 @@ impl Opening {
         };
         if let Some(ordered) = before.as_ref().and_then(ordered_topic) {
             return Err(format!(
-                "topic {ordered} has one order (ropewalk.order=total), which only a node keeps that stays alone: start it without \
-                 peer.listen, and set ropewalk.order=partition before others join"
+                "topic {ordered} has one order (ropewalk.order=total), and would lose its positions where other nodes can join: start it without \
+                 peer.listen, and set ropewalk.order=partition first"
             ));
         }
         core.begin_group(self.disk.clone(), self.work.clone()).await?;

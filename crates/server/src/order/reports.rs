@@ -22,6 +22,8 @@ pub(crate) async fn carry_reports(core: Rc<Core>, shard: Rc<Shard>) {
         let is_again = Instant::now() >= again;
         if is_again {
             again = Instant::now() + AGAIN;
+            // The log may have come to be led here.
+            core.open_scribes();
         }
         for report in shard.take_order_reports(is_again) {
             core.report(shard.index, report);

@@ -6,7 +6,7 @@
 //! One lives as long as its epoch. What is decided is decided by [`Scribe`]; nothing here may tell of a page before the tail of its log is behind it.
 
 use std::cell::{Cell, OnceCell, RefCell};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -25,6 +25,8 @@ use crate::peers::Purpose;
 
 /// Before a page is tried again that the journal had no room for.
 const REST: Duration = Duration::from_millis(20);
+/// A page may name partitions that this node has not heard of yet.
+const PARTITIONS_MAX: usize = i32::MAX as usize;
 /// Before a page is read again that could not be.
 const DAMAGE_REST: Duration = Duration::from_secs(1);
 
@@ -52,7 +54,7 @@ impl Core {
             return;
         }
         self.note_scribes();
-        let wanted: Vec<(TopicId, Epoch)> = self.with_metadata(|metadata| {
+        let wanted: BTreeMap<TopicId, Epoch> = self.with_metadata(|metadata| {
             let logs = metadata.order_logs().filter_map(|log| {
                 let topic = metadata.topic(order_log_of(log.id))?;
                 Some(topic.id).filter(|_| topic.settings.is_ordered)
@@ -62,7 +64,7 @@ impl Core {
         });
         let mut scribes = self.orders.scribes.borrow_mut();
         scribes.retain(|topic, host| {
-            let stays = wanted.contains(&(*topic, host.epoch));
+            let stays = wanted.get(topic) == Some(&host.epoch);
             if !stays {
                 tracing::debug!(%topic, epoch = %host.epoch, "this node does not give positions to the topic's records any more");
                 host.end();
@@ -116,11 +118,7 @@ impl Core {
             linked: RefCell::default(),
         });
         let facts = self.facts.clone();
-        let partitions = self.with_metadata(|metadata| {
-            let topic = metadata.topic(topic);
-            topic.map_or(0, |topic| topic.partition_count() as usize)
-        });
-        platform::turns::spawn(host.clone().write(facts, partitions));
+        platform::turns::spawn(host.clone().write(facts));
         host
     }
 
@@ -215,9 +213,9 @@ impl ScribeHost {
         if is_alone { answer } else { Vec::new() }
     }
 
-    async fn write(self: Rc<Self>, facts: NodeFacts, partitions: usize) {
+    async fn write(self: Rc<Self>, facts: NodeFacts) {
         let topic = self.topic;
-        let Some(last) = self.read_end(partitions).await else {
+        let Some(last) = self.read_end().await else {
             return;
         };
         let scribe = Scribe::behind(self.epoch, last.as_ref());
@@ -229,14 +227,14 @@ impl ScribeHost {
     }
 
     /// Returns the last page, if there is one, once all of the log is committed; `None` if its epoch is over before.
-    async fn read_end(&self, partitions: usize) -> Option<Option<Page>> {
+    async fn read_end(&self) -> Option<Option<Page>> {
         while !self.is_over.get() {
             let tail = self.tail().ok()?;
             if self.shard.next_offset(self.log) != Ok(tail) {
                 self.until_moved(tail).await;
                 continue;
             }
-            match last_page(&self.shard, self.log, partitions).await {
+            match last_page(&self.shard, self.log, PARTITIONS_MAX).await {
                 Ok(last) => return Some(last),
                 Err(error) => {
                     // Another replica may lend what is damaged, as soon as it is there.

@@ -91,9 +91,9 @@ impl Home {
         let mut log_starts = Vec::new();
         for (index, log_start) in (0..).zip(join_all(asked).await) {
             let told = self.log_start(index);
-            // One that is not led any more keeps nothing for its readers.
             let here = log_start?.ok();
-            log_starts.push(told.max(here).unwrap_or(Offset(i64::MAX)));
+            // Nothing may be passed over of one whose leader has not told yet.
+            log_starts.push(told.max(here).unwrap_or(Offset::ZERO));
         }
         self.first_kept(core, &log_starts).await
     }
