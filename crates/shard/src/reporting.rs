@@ -97,11 +97,12 @@ impl Partition {
         let Some(reporter) = self.reporter.as_mut().filter(|_| led == Some(told.epoch)) else {
             return;
         };
-        if told.first == told.next {
-            // The answer to a report.
+        // The end of an answer is no less than what anybody was told before; what tells positions may be an old word.
+        let is_answer = told.first == told.next;
+        let is_first = is_answer && reporter.told_in.replace(told.epoch) != Some(told.epoch);
+        if is_answer {
             reporter.is_unknown.set(false);
         }
-        let is_first = reporter.told_in.replace(told.epoch) != Some(told.epoch);
         // Words may overtake each other, and be lost: one that tells positions waits for those before it, which are told again.
         let ordered = self.ordered().unwrap_or_default();
         match told.first < told.next {

@@ -171,7 +171,7 @@ fn bits_that_turn_in_a_segment_are_never_shown() {
 }
 
 /// Scribes come and go with the leaders of orders, and every position keeps its record. Once the ends of orders were read page by page and too slowly (31, 129), partitions
-/// that had nothing new were not reported to a new scribe (8, 37 of five nodes), and sequences were mistaken for real time (4).
+/// that had nothing new were not reported to a new scribe (8, 37 of five nodes), and a leader took an old word of positions for the end of what was ordered (2019).
 #[test]
 fn orders_that_several_nodes_hold_stay_what_they_are() {
     let order = Options {
@@ -179,7 +179,7 @@ fn orders_that_several_nodes_hold_stay_what_they_are() {
         faults: 40,
         ..CLUSTER
     };
-    for seed in [0, 4, 31, 129] {
+    for seed in [4, 31, 129, 2019] {
         assert_eq!(run(seed, order).violation, None, "seed {seed}");
     }
     let (first, again) = (run(4, order), run(4, order));
