@@ -517,7 +517,7 @@ impl Shard {
             // The epoch that they believe in is over.
             partition.wake_readers();
             if partition.reporter.is_some() {
-                // What is committed and not ordered is not abandoned by its leader, and nobody tells this node of it any more.
+                // The leader does not abandon what is committed, and nobody tells this node any more when that is ordered.
                 partition.refuse_waiting(&AppendRefusal::NotLeader);
             }
         }

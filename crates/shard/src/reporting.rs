@@ -38,7 +38,7 @@ pub(crate) struct Reporter {
     told_in: Option<Epoch>,
     /// The scribe has not answered since there is another one, or since the log begins elsewhere.
     is_unknown: Cell<bool>,
-    /// What was reported last.
+    /// The last report.
     reported: Cell<Option<Committed>>,
 }
 
@@ -74,7 +74,7 @@ impl Partition {
         }
     }
 
-    /// What the scribe is to be told if it was not, or again; `None` if it has answered to all of it.
+    /// The report that is due, if it was not made, or again; `None` if the scribe has answered to all of it.
     fn report(&self, again: bool) -> Option<Option<Committed>> {
         let reporter = self.reporter.as_ref()?;
         let leader = self.role.open_leader().ok()?;
@@ -105,13 +105,10 @@ impl Partition {
         }
         // Words may overtake each other, and be lost: one that tells positions waits for those before it, which are told again.
         let ordered = self.ordered().unwrap_or_default();
-        match told.first < told.next {
-            _ if told.next <= ordered => {}
-            true if told.first <= ordered => self.show_at(&(told.first..told.next), told.position),
-            true => {}
-            false => self.show(told.next),
-        }
-        if is_first {
+        let is_next = is_answer || told.first <= ordered;
+        if ordered < told.next && is_next {
+            self.show_at(&(told.first..told.next), told.position);
+        } else if is_first {
             self.show_more();
         }
     }

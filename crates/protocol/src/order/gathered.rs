@@ -14,7 +14,7 @@ use super::page::Page;
 /// The runs of a page after which it is sealed.
 pub const PAGE_RUNS: usize = 4_096;
 /// The most positions of a page: what the batch that it is stored in can span.
-const PAGE_SPAN: u64 = 1 << 30;
+pub(super) const PAGE_SPAN: u64 = 1 << 30;
 
 /// See the module. Shards go by their numbers.
 #[derive(Debug)]

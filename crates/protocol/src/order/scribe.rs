@@ -15,15 +15,12 @@ use planted::{Bug, planted};
 use record::{Epoch, Offset, PartitionId, Position};
 
 use super::entry::{Generation, Open, Run};
+use super::gathered::{PAGE_RUNS, PAGE_SPAN};
 use super::page::{Page, Place};
 use crate::leader::NodeId;
 
-/// Pages that are on their way to the quorum at a time. What is reported meanwhile comes on the next one together.
+/// Pages that are on their way to the quorum at a time. All that is reported meanwhile comes on the next one together.
 const PAGES_UNDER_WAY_MAX: usize = 4;
-/// The most positions of a page: what the batch that it is stored in can span.
-const PAGE_SPAN: u64 = 1 << 30;
-/// The most runs of a page.
-const PAGE_RUNS: usize = 4_096;
 
 /// The word of a partition's leader: all below this is committed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,6 +66,7 @@ pub struct Scribe {
     committed: Open,
     /// Pages that were taken and are not committed, in their order.
     pages: VecDeque<Page>,
+    /// The partitions that were reported, by their indexes.
     reports: BTreeMap<i32, Reported>,
 }
 
@@ -114,8 +112,8 @@ impl Scribe {
         };
         let ordered = at(&self.committed, report.partition.index);
         let before = self.reports.get(&report.partition.index);
-        let is_known = before.is_some_and(|known| known.leader == leader);
-        let is_repeated = is_known && before.is_some_and(|known| known.tail == report.tail);
+        let known = before.filter(|known| known.leader == leader);
+        let is_news = known.is_some_and(|known| known.tail != report.tail);
         let known = self.reports.entry(report.partition.index).or_insert(Reported {
             partition: report.partition,
             leader,
@@ -127,7 +125,7 @@ impl Scribe {
         }
         known.leader = leader;
         known.tail = known.tail.max(report.tail);
-        if is_known && !is_repeated && ordered < known.tail {
+        if is_news && ordered < known.tail {
             // It is told when that is ordered, too.
             return Vec::new();
         }
@@ -256,7 +254,7 @@ mod tests {
         }
     }
 
-    /// What leaders are told when the log is committed below a position.
+    /// The words to leaders when the log is committed below a position.
     fn told(scribe: &mut Scribe, below: u64) -> Vec<(NodeId, Ordered)> {
         let pages = std::iter::from_fn(|| scribe.take_committed(Position(below)));
         pages.flat_map(|(_, told)| told).collect()

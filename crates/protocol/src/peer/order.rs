@@ -1,4 +1,4 @@
-//! What nodes tell each other of the order of a topic that several of them hold ([`crate::order::Scribe`]).
+//! The words between nodes about the order of a topic that several of them hold ([`crate::order::Scribe`]).
 
 use record::Position;
 

@@ -38,7 +38,7 @@ pub(super) fn first_config() -> Vec<ConfigChange> {
     as_changes(GROUPS_CONFIG.into_iter().chain([SEGMENT_CONFIG]))
 }
 
-/// What of a topic that the nodes keep for themselves cannot be set; nothing of others.
+/// The configs of a topic that the nodes keep for themselves which cannot be set; none of others.
 pub(crate) fn fixed_config(name: &str) -> &'static [(&'static str, &'static str)] {
     match name {
         name if is_order_log(name) => &ORDER_CONFIG,

@@ -1,6 +1,6 @@
 //! The way of reports: from the leaders of a topic with one order to the node that leads the log of that.
 //!
-//! A report, or the answer to it, may be lost with a link or a node. What is not answered is reported again and again, to whoever leads the log by then.
+//! A report, or the answer to it, may be lost with a link or a node. Until it is answered, all of it is reported again and again, to whoever leads the log by then.
 
 use std::rc::Rc;
 use std::time::Duration;

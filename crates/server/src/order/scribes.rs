@@ -3,7 +3,7 @@
 //! ```text
 //!   report (`reports`) ──► scribe ──► page ──► the order's log ──► its tail moves ──► leaders are told, readers of the order find it at home
 //! ```
-//! One lives as long as its epoch. What is decided is decided by [`Scribe`]; nothing here may tell of a page before the tail of its log is behind it.
+//! One lives as long as its epoch. [`Scribe`] decides; nothing here may tell of a page before the tail of its log is behind it.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};

@@ -262,7 +262,7 @@ async fn read_whole(shared: &Shared, topic: &str) -> io::Result<Option<i64>> {
             return Ok(None);
         };
         from = match read.records {
-            // What is behind was given up.
+            // All behind was given up.
             0 => read.tail,
             _ => read.next,
         };
