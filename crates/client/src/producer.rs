@@ -312,6 +312,7 @@ impl Batch<'_> {
                 partition_data: vec![PartitionProduceData {
                     index: self.partition,
                     records: Some(self.bytes.clone()),
+                    ..PartitionProduceData::default()
                 }],
             }],
         }

@@ -61,6 +61,20 @@ class Field:
         return not self.nullable.is_empty()
 
 
+# Fields of our own, of structs that requests and responses declare. Kafka's brokers and clients pass over tags that they do not know; these
+# numbers are far from those that Kafka gives away one by one.
+OWN_FIELDS = {
+    # The position that the first record is to have, or nothing is appended; -1: any.
+    "PartitionProduceData": [
+        {"name": "IfTail", "type": "int64", "versions": "9+", "taggedVersions": "9+", "tag": 10001, "default": "-1"}
+    ],
+    # Where it has another one, the first position that has no record yet; else -1.
+    "PartitionProduceResponse": [
+        {"name": "Tail", "type": "int64", "versions": "9+", "taggedVersions": "9+", "tag": 10001, "default": "-1"}
+    ],
+}
+
+
 @dataclass
 class Struct:
     name: str
@@ -144,7 +158,8 @@ def read_fields(raw_fields, message):
         if raw.get("fields"):
             struct = Struct(type_name, [])
             message.structs.append(struct)
-            struct.fields = read_fields(raw["fields"], message)
+            own = OWN_FIELDS.get(type_name, [])
+            struct.fields = read_fields(raw["fields"] + own, message)
         tagged = fields[-1].tagged
         if not tagged.is_empty() and tagged != versions:
             raise ValueError(f"{message.name}.{raw['name']}: tagged in some of its versions only")

@@ -268,6 +268,10 @@ bugs! {
     PageToldEarly,
     /// A leader takes what an earlier leader of its partition was told for the end of what is ordered.
     OrderedRemembered,
+    /// A scribe gives away a position that it has promised, or that an earlier one may have.
+    ClaimForgotten,
+    /// The lane's leader reports while what it was promised a position for is not committed.
+    ClaimReported,
 
     // In `metadata-group`.
 

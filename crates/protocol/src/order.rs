@@ -31,7 +31,7 @@ pub use gathered::{Gathered, PAGE_RUNS, SealedPage};
 pub use line::{Line, SharedNumber};
 pub use page::{Page, Place};
 pub use recover::{Contradiction, Recovered, recover};
-pub use scribe::{Committed, Ordered, Scribe};
+pub use scribe::{Claim, ClaimRefusal, Committed, LANE, Ordered, Report, Scribe};
 
 /// The bits of each byte in which a topic's id differs from that of its keeper.
 const KEEPER: u8 = 0x5a;

@@ -40,6 +40,8 @@ pub(crate) const FLUSH_PATIENCE_MIN: Duration = Duration::from_secs(1);
 /// The same for a producer that waits for the leader alone, which in Kafka never takes too long. A disk that hangs must not
 /// have connections wait for ever.
 const LEADER_PATIENCE_MIN: Duration = Duration::from_secs(30);
+/// In an answer to an append that did not fail for its tail.
+const NO_TAIL: i64 = -1;
 /// The first version whose answer names the leader to a client that asked another node (KIP-951).
 const FIRST_WITH_CURRENT_LEADER: i16 = 10;
 
@@ -153,6 +155,7 @@ async fn answer(
         record_errors: Vec::new(),
         error_message: message.map(Text::from),
         current_leader: LeaderIdAndEpoch::default(),
+        tail: NO_TAIL,
     };
     let (answer, twin) = match pending {
         Pending::Refused((code, why)) => return refused(code, why.map(str::to_owned)),
@@ -187,8 +190,13 @@ async fn answer(
                 AppendRefusal::Records(bad) => record_errors.of(bad, &topic, index),
                 _ => Vec::new(),
             };
+            let tail = match &refusal {
+                AppendRefusal::TailMoved { tail, .. } => tail.0 as i64,
+                _ => NO_TAIL,
+            };
             PartitionProduceResponse {
                 record_errors: to_blame,
+                tail,
                 ..refused(append_code(&refusal), Some(refusal.to_string()))
             }
         }

@@ -14,16 +14,17 @@ use crate::controller::{ChangeError, CommitError};
 pub(crate) fn append_code(refusal: &AppendRefusal) -> ErrorCode {
     match refusal {
         AppendRefusal::UnknownPartition => ErrorCode::UnknownTopicOrPartition,
-        AppendRefusal::NotLeader | AppendRefusal::BecameCompacted | AppendRefusal::Stopping => {
-            ErrorCode::NotLeaderOrFollower
-        }
+        AppendRefusal::NotLeader
+        | AppendRefusal::Abandoned
+        | AppendRefusal::OrderNotOpen
+        | AppendRefusal::BecameCompacted
+        | AppendRefusal::Stopping => ErrorCode::NotLeaderOrFollower,
         AppendRefusal::Batch(error) => batch_code(error),
         AppendRefusal::BaseOffset { .. }
         | AppendRefusal::TailMoved { .. }
         | AppendRefusal::OffsetMoved { .. }
         | AppendRefusal::NoOrder
-        | AppendRefusal::OrderElsewhere
-        | AppendRefusal::OrderNotOpen => ErrorCode::InvalidRecord,
+        | AppendRefusal::NotInLane => ErrorCode::InvalidRecord,
         // As in Kafka, a wrong time goes before everything else.
         AppendRefusal::Records(bad) if bad.has_bad_times() => ErrorCode::InvalidTimestamp,
         AppendRefusal::Records(_) => ErrorCode::InvalidRecord,

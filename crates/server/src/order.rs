@@ -8,6 +8,7 @@
 //! A topic's partitions show nothing new before its order is open, and nothing more where it has ended; where it cannot be opened they show all that was there. Core 0 opens orders, one change
 //! of the metadata at a time; nothing here may open two at once.
 
+mod claims;
 mod cursor;
 mod home;
 mod logs;
@@ -39,6 +40,8 @@ use tokio::time::sleep;
 use crate::core::{Core, NodeFacts};
 use crate::mailbox::Stopping;
 
+use claims::Claims;
+pub(crate) use claims::send_on_condition;
 pub(crate) use cursor::{Cursor, clip, extents, share_of};
 pub(crate) use home::{Home, Unfound};
 pub(crate) use logs::make_order_logs;
@@ -57,6 +60,8 @@ pub(crate) struct Orders {
     scribes: RefCell<BTreeMap<TopicId, Rc<ScribeHost>>>,
     /// The node that leads the log of each order, and its epoch, as leaders here have been told.
     known_scribes: RefCell<BTreeMap<TopicId, (NodeId, Epoch)>>,
+    /// Appends to partitions here that depend on the tail.
+    claims: Claims,
     /// On core 0 of a member: a topic may want a log for its order.
     wants_log: Notify,
     /// Those whose pages are here, written by this node's shards.

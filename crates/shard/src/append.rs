@@ -223,7 +223,6 @@ impl Shard {
         }
         if attempt.request.conditions.tail.is_some() && self.orders.strand_of(id.topic).is_none() {
             return Err(match partition.is_ordered() {
-                true if self.settings.has_scribes => AppendRefusal::OrderElsewhere,
                 true => AppendRefusal::OrderNotOpen,
                 false => AppendRefusal::NoOrder,
             });

@@ -155,7 +155,7 @@ impl Partition {
                 );
                 answer(&mut self.waiting_durable, next_offset);
             }
-            Action::Abandon { .. } => self.refuse_waiting(&AppendRefusal::NotLeader),
+            Action::Abandon { .. } => self.refuse_waiting(&AppendRefusal::Abandoned),
         }
     }
 

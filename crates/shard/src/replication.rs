@@ -518,7 +518,7 @@ impl Shard {
             partition.wake_readers();
             if partition.reporter.is_some() {
                 // The leader does not abandon what is committed, and nobody tells this node any more when that is ordered.
-                partition.refuse_waiting(&AppendRefusal::NotLeader);
+                partition.refuse_waiting(&AppendRefusal::Abandoned);
             }
         }
         let opened = partition.role.open_leader().ok().map(Leader::epoch);

@@ -59,7 +59,12 @@ const FOUND_BY_ORDER: [(Bug, u64); 4] = [
 ];
 
 /// And where such topics are on three nodes.
-const FOUND_BY_SCRIBES: [(Bug, u64); 2] = [(Bug::PageToldEarly, 29), (Bug::OrderedRemembered, 0)];
+const FOUND_BY_SCRIBES: [(Bug, u64); 4] = [
+    (Bug::PageToldEarly, 29),
+    (Bug::OrderedRemembered, 0),
+    (Bug::ClaimForgotten, 2),
+    (Bug::ClaimReported, 257),
+];
 
 /// A bug, how the seeds are run that find it, and one that does.
 type Planted = (Bug, Options, u64);

@@ -140,12 +140,24 @@ impl Encode for TopicProduceData {
 }
 
 /// Part of [`ProduceRequest`], versions 3 to 13.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct PartitionProduceData {
     /// All versions.
     pub index: i32,
     /// All versions, nullable.
     pub records: Option<Bytes>,
+    /// Versions 9+, tag 10001, default `-1`.
+    pub if_tail: i64,
+}
+
+impl Default for PartitionProduceData {
+    fn default() -> Self {
+        Self {
+            index: 0,
+            records: None,
+            if_tail: -1,
+        }
+    }
 }
 
 impl Decode for PartitionProduceData {
@@ -153,10 +165,21 @@ impl Decode for PartitionProduceData {
         let flexible = version >= 9;
         let index = reader.int32()?;
         let records = reader.nullable_bytes(flexible)?;
+        let mut if_tail = -1;
         if flexible {
-            reader.skip_tagged_fields()?;
+            reader.tagged_fields(|reader, tag| {
+                match tag {
+                    10001 => if_tail = reader.int64()?,
+                    _ => return Ok(false),
+                }
+                Ok(true)
+            })?;
         }
-        Ok(Self { index, records })
+        Ok(Self {
+            index,
+            records,
+            if_tail,
+        })
     }
 
     fn encoded_bytes_min(version: i16) -> usize {
@@ -173,7 +196,13 @@ impl Encode for PartitionProduceData {
         writer.int32(self.index);
         writer.nullable_bytes(self.records.as_ref(), flexible);
         if flexible {
-            writer.unsigned_varint(0);
+            let has_if_tail = self.if_tail != -1;
+            writer.unsigned_varint(u32::from(has_if_tail));
+            if has_if_tail {
+                writer.tagged_field(10001, |writer| {
+                    writer.int64(self.if_tail);
+                });
+            }
         }
     }
 }
@@ -344,6 +373,8 @@ pub struct PartitionProduceResponse {
     pub error_message: Option<Text>,
     /// Versions 10+, tag 0.
     pub current_leader: LeaderIdAndEpoch,
+    /// Versions 9+, tag 10001, default `-1`.
+    pub tail: i64,
 }
 
 impl Default for PartitionProduceResponse {
@@ -357,6 +388,7 @@ impl Default for PartitionProduceResponse {
             record_errors: Vec::new(),
             error_message: None,
             current_leader: LeaderIdAndEpoch::default(),
+            tail: -1,
         }
     }
 }
@@ -384,10 +416,12 @@ impl Decode for PartitionProduceResponse {
             None
         };
         let mut current_leader = LeaderIdAndEpoch::default();
+        let mut tail = -1;
         if flexible {
             reader.tagged_fields(|reader, tag| {
                 match tag {
                     0 if version >= 10 => current_leader = LeaderIdAndEpoch::decode(reader, version)?,
+                    10001 => tail = reader.int64()?,
                     _ => return Ok(false),
                 }
                 Ok(true)
@@ -402,6 +436,7 @@ impl Decode for PartitionProduceResponse {
             record_errors,
             error_message,
             current_leader,
+            tail,
         })
     }
 
@@ -435,10 +470,16 @@ impl Encode for PartitionProduceResponse {
         }
         if flexible {
             let has_current_leader = version >= 10 && self.current_leader != LeaderIdAndEpoch::default();
-            writer.unsigned_varint(u32::from(has_current_leader));
+            let has_tail = self.tail != -1;
+            writer.unsigned_varint(u32::from(has_current_leader) + u32::from(has_tail));
             if has_current_leader {
                 writer.tagged_field(0, |writer| {
                     self.current_leader.encode(writer, version);
+                });
+            }
+            if has_tail {
+                writer.tagged_field(10001, |writer| {
+                    writer.int64(self.tail);
                 });
             }
         }

@@ -49,6 +49,7 @@ fn produce_frame(version: i16) -> Bytes {
     let partition = PartitionProduceData {
         index: 2,
         records: Some(Bytes::from_static(b"ab")),
+        ..PartitionProduceData::default()
     };
     let topic = TopicProduceData {
         name: "t".into(),

@@ -14,6 +14,7 @@ fn request(topics: usize, partitions: usize) -> ProduceRequest {
     let partition = |index| PartitionProduceData {
         index,
         records: Some(Bytes::from_static(BATCH)),
+        ..PartitionProduceData::default()
     };
     let topic = || TopicProduceData {
         name: Text::from("strands"),

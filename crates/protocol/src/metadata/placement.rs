@@ -5,8 +5,11 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use record::{PartitionId, TopicId};
 
-use super::{INTERNAL_REPLICAS, Metadata, Partition, PlanError, Rack, ReplicaSet, is_internal};
+use super::{
+    INTERNAL_REPLICAS, Metadata, Partition, PlanError, Rack, ReplicaSet, Topic, is_internal, is_order_log,
+};
 use crate::leader::NodeId;
+use crate::order::{LANE, order_log_of};
 
 impl Metadata {
     /// The replicas that the partitions of a topic are to have if there are to be `count` of each, of those that differ: more go to the nodes that
@@ -53,8 +56,8 @@ impl Metadata {
         Ok(sets)
     }
 
-    /// The next changes by which drained nodes get rid of what they hold, and internal topics get as many replicas as others have: so many that no
-    /// more than `most` partitions change then. Those that a drained node was to get are planned anew. `is_here` says which nodes can give something and
+    /// The next changes by which drained nodes get rid of what they hold, internal topics get as many replicas as others have, and the logs of orders the replicas
+    /// of their lanes: so many that no more than `most` partitions change then. Those that a drained node was to get are planned anew. `is_here` says which nodes can give something and
     /// take it over.
     #[must_use]
     pub fn due_replica_sets(
@@ -78,14 +81,18 @@ impl Metadata {
                 is_internal || (has_drained && (any_may_move || topic.settings.compaction.is_none()));
             for (index, found) in (0..).zip(&topic.partitions) {
                 let wanted = found.wanted();
-                let is_due = wanted.len() < enough || wanted.iter().any(is_drained);
+                let lane = self.lane_of(topic);
+                let is_due = match lane {
+                    Some(lane) => lane.wanted() != wanted,
+                    None => wanted.len() < enough || wanted.iter().any(is_drained),
+                };
                 let changes = found.reassignment.is_some() && !found.joining().any(|node| is_drained(&node));
                 if changes {
                     // One that waits for a node that is away takes nothing from the others.
                     under_way += usize::from(found.joining().all(&is_here));
                 } else if may_move && is_here(found.leader) && is_due {
                     let topic = topic.id;
-                    candidates.push((PartitionId { topic, index }, found, enough));
+                    candidates.push((PartitionId { topic, index }, found, (enough, lane)));
                 }
             }
         }
@@ -94,11 +101,40 @@ impl Metadata {
         }
         let mut loads = self.loads();
         // A set that nobody is there to take over stays as it is, and holds up no other.
-        let sets = candidates.into_iter().filter_map(|(partition, found, enough)| {
-            let set = self.due_set(found, enough, &open, &mut loads);
-            (set[..] != found.wanted()[..]).then(|| (partition, set.into()))
-        });
+        let sets = candidates
+            .into_iter()
+            .filter_map(|(partition, found, (enough, lane))| {
+                let set = match lane {
+                    Some(lane) => lane.wanted().to_vec(),
+                    None => self.due_set(found, enough, &open, &mut loads),
+                };
+                (set[..] != found.wanted()[..]).then(|| (partition, set.into()))
+            });
         sets.take(most.saturating_sub(under_way)).collect()
+    }
+
+    /// The logs of orders that another node leads than their lanes, each with its leader and the lane's: one that has the log, too, and is there. Appends that
+    /// depend on the tail are for a node that leads both.
+    #[must_use]
+    pub fn orders_apart(&self, is_here: impl Fn(NodeId) -> bool) -> Vec<(PartitionId, NodeId, NodeId)> {
+        let apart = self.order_logs().filter_map(|log| {
+            let (kept, lane) = (log.partitions.first()?, self.lane_of(log)?);
+            let can_lead = kept.replicas.contains(&lane.leader)
+                && !kept.uncertain.contains(&lane.leader)
+                && is_here(lane.leader);
+            let id = PartitionId {
+                topic: log.id,
+                index: 0,
+            };
+            (kept.leader != lane.leader && can_lead).then_some((id, kept.leader, lane.leader))
+        });
+        apart.collect()
+    }
+
+    /// The lane of the topic whose order this one keeps, if it keeps one.
+    fn lane_of(&self, log: &Topic) -> Option<&Partition> {
+        let ordered = is_order_log(&log.name).then(|| self.topic(order_log_of(log.id)))?;
+        ordered?.partitions.get(LANE as usize)
     }
 
     fn due_set(&self, found: &Partition, enough: usize, nodes: &[NodeId], loads: &mut Loads) -> Vec<NodeId> {

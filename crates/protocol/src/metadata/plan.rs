@@ -10,8 +10,8 @@ use thiserror::Error;
 
 use super::topic_config::ConfigChange;
 use super::{
-    ApplyError, COMMAND_BYTES_MAX, Command, FeatureLevel, Home, INTERNAL_REPLICAS, Metadata, Node, Plans,
-    ReplicaSet, Topic, TopicConfig, is_internal, order_log_name,
+    ApplyError, COMMAND_BYTES_MAX, Command, FeatureLevel, Home, Metadata, Node, Plans, ReplicaSet, Topic,
+    TopicConfig, is_internal, order_log_name,
 };
 use crate::leader::NodeId;
 use crate::order::order_log_of;
@@ -324,22 +324,17 @@ impl Metadata {
         !self.joined.is_empty() || self.nodes.values().any(is_member)
     }
 
-    /// Plans the topic that keeps the order of another one: on the nodes that hold the first partition of that, if these are as many as topics of the nodes' own have.
+    /// Plans the topic that keeps the order of another one: on the nodes that hold the lane of that, its first partition.
     ///
     /// # Errors
     /// See [`PlanError`]; `TopicExists` if it is there.
     pub fn plan_order_log(&self, ordered: TopicId) -> Result<Command, PlanError> {
         let topic = self.check_topic(ordered)?;
         let replicas = topic.replicas(0).ok_or(ApplyError::NoPartitions)?;
-        let wanted = self.default_replicas(&[], INTERNAL_REPLICAS);
-        let partitions = match replicas.len() >= wanted as usize {
-            true => vec![replicas.clone()],
-            false => self.place(0..1, wanted)?,
-        };
         self.checked(Command::CreateTopic {
             id: order_log_of(ordered),
             name: order_log_name(ordered).into(),
-            partitions,
+            partitions: vec![replicas.clone()],
             config: Vec::new(),
             client: None,
         })

@@ -298,6 +298,50 @@ fn one_order_is_for_topics_of_clients_where_all_nodes_know_of_it() {
     assert!(member.plan_configs(target, &wish, plans).is_ok());
 }
 
+/// Where the lane goes, by whatever way, its order goes.
+#[test]
+fn the_log_of_an_order_follows_its_lane() {
+    let mut image = cluster_of_four();
+    let level = FeatureLevel::NEWEST;
+    image
+        .apply(&Command::SetFeatureLevel { level })
+        .expect("it is higher");
+    let (ordered, log) = (topic_id(1), order_log_of(topic_id(1)));
+    let mut wanted = new_topic(1, "ledger", 2, 2);
+    wanted.config = vec![ConfigChange::set("ropewalk.order", "total")];
+    create(&mut image, &wanted);
+    let command = image.plan_order_log(ordered).expect("the topic is there");
+    image.apply(&command).expect("planned");
+    let here = |_| true;
+    assert_eq!(image.orders_apart(here), []);
+    assert!(image.due_replica_sets(9, here).is_empty());
+    let (lane, kept) = ([ordered, log])
+        .map(|topic| PartitionId { topic, index: 0 })
+        .into();
+    let leader = image.partition(lane).expect("it is there").leader;
+    let set = image.topic(ordered).and_then(|topic| topic.replicas(0).cloned());
+    let set = set.expect("it is there");
+    let other = *set.iter().find(|node| **node != leader).expect("there are two");
+    let command = image.plan_epoch(lane, other).expect("it is a replica");
+    image.apply(&command).expect("planned");
+    assert_eq!(
+        image.orders_apart(|node| node != other),
+        [],
+        "it cannot lead more"
+    );
+    assert_eq!(image.orders_apart(here), [(kept, leader, other)]);
+    let command = image
+        .plan_succession(kept, leader, other)
+        .expect("it is a replica");
+    image.apply(&command).expect("planned");
+    assert_eq!(image.orders_apart(here), []);
+    let third = (0..3).map(NodeId).find(|node| !set.contains(node));
+    let moved: ReplicaSet = [third.expect("there are three"), other].into();
+    let command = image.plan_replicas(lane, &moved).expect("they are there");
+    image.apply(&command).expect("planned");
+    assert_eq!(image.due_replica_sets(9, here), [(kept, moved)]);
+}
+
 #[test]
 fn the_log_of_an_order_comes_after_its_topic_and_goes_with_it() {
     let mut image = cluster_of(3);

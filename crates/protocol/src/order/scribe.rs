@@ -4,10 +4,14 @@
 //!   leader of partition 2 ── all below 17 is committed ──► scribe ── page: partition 2, 5 offsets ──► the order's log, on its quorum
 //!                         ◄── offsets 12..17 are at position 40 ──                                 committed ──┘
 //! ```
-//! Records are committed first, and named afterwards: whatever becomes of a leader, a position names what is there for ever, and no partition holds up
-//! another. Positions are the offsets of the order's log, so its epochs fence a scribe, and the next one goes on at its end.
+//! Records are committed first, and named afterwards: whatever becomes of a leader, a position names what is there for ever. Positions are the offsets of
+//! the order's log, so its epochs fence a scribe, and the next one goes on at its end.
 //!
-//! A scribe must tell nobody of a page that is not committed, and nobody who asks a lower end than an earlier scribe has told.
+//! An append that depends on the tail is promised its position before it is staged, and nothing is put on a page until the leader that was promised it
+//! reports again, or the next one of its partition does. That is the first partition of the topic, the *lane*, and no other: a new scribe does not know of
+//! promises, and begins with the lane's report to it. Decision 0044.
+//!
+//! A scribe must tell nobody of a page that is not committed, nobody who asks a lower end than an earlier scribe has told, and nobody a position that is promised.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -18,6 +22,9 @@ use super::entry::{Generation, Open, Run};
 use super::gathered::{PAGE_RUNS, PAGE_SPAN};
 use super::page::{Page, Place};
 use crate::leader::NodeId;
+
+/// The partition whose appends can depend on the tail. Who appends to the twin appends to it, too.
+pub const LANE: i32 = 0;
 
 /// Pages that are on their way to the quorum at a time. All that is reported meanwhile comes on the next one together.
 const PAGES_UNDER_WAY_MAX: usize = 4;
@@ -33,6 +40,40 @@ pub struct Committed {
     pub log_start: Offset,
     /// Its tail.
     pub tail: Offset,
+}
+
+/// A leader's word as it is sent to a scribe, and to no later one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Report {
+    /// The epoch of the order's log that its leader knows.
+    pub scribe: Epoch,
+    /// The word.
+    pub committed: Committed,
+}
+
+/// The wish of the lane's leader that what it appends next gets a position.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Claim {
+    /// The epoch of the order's log that its leader knows.
+    pub scribe: Epoch,
+    /// Its own epoch.
+    pub epoch: Epoch,
+    /// The offset that it appends at. All below has its position.
+    pub first: Offset,
+    /// The position.
+    pub position: Position,
+}
+
+/// A claim that is not granted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClaimRefusal {
+    /// Another position is the next one, or something else is about to get it.
+    TailMoved {
+        /// The first one that is not ordered.
+        tail: Position,
+    },
+    /// This is not the scribe that was asked, or it has not heard of the leader yet: ask again.
+    Unsettled,
 }
 
 /// The word of a scribe to a partition's leader: all below the end of a place is ordered.
@@ -68,6 +109,8 @@ pub struct Scribe {
     pages: VecDeque<Page>,
     /// The partitions that were reported, by their indexes.
     reports: BTreeMap<i32, Reported>,
+    /// The next position is promised, or may be: nothing gets it before the lane is reported.
+    is_promised: bool,
 }
 
 /// A partition as it was reported.
@@ -92,7 +135,7 @@ impl Scribe {
             vector: Vec::new(),
         };
         let end = Open {
-            generation: Generation(epoch.0.unsigned_abs()),
+            generation: generation_of(epoch),
             ..last.map_or_else(nothing, Page::end)
         };
         Scribe {
@@ -100,12 +143,41 @@ impl Scribe {
             end,
             pages: VecDeque::new(),
             reports: BTreeMap::new(),
+            is_promised: true,
         }
+    }
+
+    /// Promises a position, if all below is committed and nothing else was reported that would get it. The promise ends with the next report of the lane, which its
+    /// leader makes when the append is committed, or was not made.
+    ///
+    /// # Errors
+    /// See [`ClaimRefusal`].
+    pub fn claim(&mut self, node: NodeId, claim: &Claim) -> Result<(), ClaimRefusal> {
+        let leader = Leader {
+            node,
+            epoch: claim.epoch,
+        };
+        let is_of_leader = self.reports.get(&LANE).is_some_and(|lane| lane.leader == leader);
+        if !(is_of_leader && self.is_of(claim.scribe)) || self.is_promised {
+            return Err(ClaimRefusal::Unsettled);
+        }
+        let is_next = claim.position == self.committed.first && at(&self.end, LANE) == claim.first;
+        if !(is_next && self.pages.is_empty() && self.unnamed().next().is_none()) {
+            return Err(ClaimRefusal::TailMoved {
+                tail: self.committed.first,
+            });
+        }
+        self.is_promised = true;
+        Ok(())
     }
 
     /// Takes a report. Returns the answer to it where the leader does not know how far its partition is ordered: it is true as long as nobody else can
     /// have become the scribe without the knowledge of this one.
-    pub fn handle_report(&mut self, node: NodeId, report: &Committed) -> Vec<Ordered> {
+    pub fn handle_report(&mut self, node: NodeId, report: &Report) -> Vec<Ordered> {
+        if !self.is_of(report.scribe) {
+            return Vec::new();
+        }
+        let report = &report.committed;
         let leader = Leader {
             node,
             epoch: report.epoch,
@@ -125,6 +197,7 @@ impl Scribe {
         }
         known.leader = leader;
         known.tail = known.tail.max(report.tail);
+        self.is_promised &= report.partition.index != LANE;
         if is_news && ordered < known.tail {
             // It is told when that is ordered, too.
             return Vec::new();
@@ -141,20 +214,16 @@ impl Scribe {
 
     /// Takes the next page, if something was reported that is on none and not too many are under way. It is to be appended to the order's log at once.
     pub fn take_page(&mut self) -> Option<Page> {
-        if self.pages.len() >= PAGES_UNDER_WAY_MAX {
+        let is_held = self.is_promised && !planted(Bug::ClaimForgotten);
+        if self.pages.len() >= PAGES_UNDER_WAY_MAX || is_held {
             return None;
         }
         let (mut runs, mut room) = (Vec::new(), PAGE_SPAN);
-        for (index, reported) in &self.reports {
-            let left = u64::try_from(reported.tail.0 - at(&self.end, *index).0).unwrap_or(0);
+        // The lane comes first: what it was promised is the first of the page.
+        for (partition, left) in self.unnamed() {
             let offsets = u32::try_from(left.min(room)).expect("a page spans fewer");
-            if offsets > 0 {
-                room -= u64::from(offsets);
-                runs.push(Run {
-                    partition: *index,
-                    offsets,
-                });
-            }
+            room -= u64::from(offsets);
+            runs.push(Run { partition, offsets });
             if room == 0 || runs.len() == PAGE_RUNS {
                 break;
             }
@@ -167,6 +236,17 @@ impl Scribe {
         self.end = page.end();
         self.pages.push_back(page.clone());
         Some(page)
+    }
+
+    /// Partitions of which more was reported than is on pages, each with the number of these offsets.
+    fn unnamed(&self) -> impl Iterator<Item = (i32, u64)> + '_ {
+        self.reports.iter().filter_map(|(index, reported)| {
+            let left = reported.tail.0 - at(&self.end, *index).0;
+            u64::try_from(left)
+                .ok()
+                .filter(|left| *left > 0)
+                .map(|left| (*index, left))
+        })
     }
 
     /// Takes the next page that is committed, if the order's log is below a position; and what leaders are to be told of it, each with its node.
@@ -189,6 +269,10 @@ impl Scribe {
         Some((page, told))
     }
 
+    fn is_of(&self, epoch: Epoch) -> bool {
+        self.end.generation == generation_of(epoch)
+    }
+
     /// The order behind the last page of the log that it found.
     #[must_use]
     pub fn committed(&self) -> &Open {
@@ -209,6 +293,10 @@ impl Reported {
     }
 }
 
+fn generation_of(epoch: Epoch) -> Generation {
+    Generation(epoch.0.unsigned_abs())
+}
+
 /// The first offset of a partition that an order does not have.
 fn at(order: &Open, index: i32) -> Offset {
     let place = usize::try_from(index).expect("no index is below 0");
@@ -224,12 +312,28 @@ mod tests {
     const HERE: NodeId = NodeId(1);
     const THERE: NodeId = NodeId(2);
 
-    fn report(index: i32, epoch: i32, tail: i64) -> Committed {
-        Committed {
-            partition: partition(index),
+    fn report(index: i32, epoch: i32, tail: i64) -> Report {
+        to_scribe(1, index, epoch, tail)
+    }
+
+    fn to_scribe(scribe: i32, index: i32, epoch: i32, tail: i64) -> Report {
+        Report {
+            scribe: Epoch(scribe),
+            committed: Committed {
+                partition: partition(index),
+                epoch: Epoch(epoch),
+                log_start: Offset::ZERO,
+                tail: Offset(tail),
+            },
+        }
+    }
+
+    fn claim(epoch: i32, first: i64, position: u64) -> Claim {
+        Claim {
+            scribe: Epoch(1),
             epoch: Epoch(epoch),
-            log_start: Offset::ZERO,
-            tail: Offset(tail),
+            first: Offset(first),
+            position: Position(position),
         }
     }
 
@@ -240,8 +344,11 @@ mod tests {
         }
     }
 
+    /// One that has heard of the lane, of which nothing is committed.
     fn scribe() -> Scribe {
-        Scribe::behind(Epoch(1), None)
+        let mut scribe = Scribe::behind(Epoch(1), None);
+        scribe.handle_report(HERE, &report(LANE, 0, 0));
+        scribe
     }
 
     fn ordered(index: i32, epoch: i32, position: u64, first: i64, next: i64) -> Ordered {
@@ -333,9 +440,81 @@ mod tests {
         first.handle_report(HERE, &report(3, 0, 4));
         let page = first.take_page().expect("there are records");
         let mut next = Scribe::behind(Epoch(2), Some(&page));
-        let answer = next.handle_report(HERE, &report(3, 0, 4));
+        let answer = next.handle_report(HERE, &to_scribe(2, 3, 0, 4));
         assert_eq!(answer, [ordered(3, 0, 0, 4, 4)]);
+        next.handle_report(HERE, &to_scribe(2, LANE, 0, 0));
         assert_eq!(next.take_page(), None);
+    }
+
+    #[test]
+    fn what_is_promised_to_the_lane_nothing_else_gets() {
+        let mut scribe = scribe();
+        let moved = |tail| Err(ClaimRefusal::TailMoved { tail: Position(tail) });
+        assert_eq!(
+            scribe.claim(HERE, &claim(0, 0, 1)),
+            moved(0),
+            "another position is next"
+        );
+        assert_eq!(
+            scribe.claim(HERE, &claim(0, 1, 0)),
+            moved(0),
+            "the lane holds more than is ordered"
+        );
+        assert_eq!(scribe.claim(THERE, &claim(0, 0, 0)), Err(ClaimRefusal::Unsettled));
+        assert_eq!(scribe.claim(HERE, &claim(1, 0, 0)), Err(ClaimRefusal::Unsettled));
+        assert_eq!(scribe.claim(HERE, &claim(0, 0, 0)), Ok(()));
+        assert_eq!(
+            scribe.claim(HERE, &claim(0, 0, 0)),
+            Err(ClaimRefusal::Unsettled),
+            "it is promised"
+        );
+        scribe.handle_report(THERE, &report(1, 0, 5));
+        assert_eq!(scribe.take_page(), None, "the next position is promised");
+        scribe.handle_report(HERE, &report(LANE, 0, 2));
+        let page = scribe.take_page().expect("the promise is kept");
+        let runs: Vec<(i32, u32)> = page.runs.iter().map(|run| (run.partition, run.offsets)).collect();
+        assert_eq!((page.first, runs), (Position(0), vec![(LANE, 2), (1, 5)]));
+        assert_eq!(
+            scribe.claim(HERE, &claim(0, 2, 7)),
+            moved(0),
+            "its page is under way"
+        );
+        assert_eq!(told(&mut scribe, 7).len(), 2);
+        scribe.handle_report(THERE, &report(1, 0, 6));
+        assert_eq!(
+            scribe.claim(HERE, &claim(0, 2, 7)),
+            moved(7),
+            "something is about to get it"
+        );
+        scribe.take_page().expect("it gets its place");
+        assert_eq!(told(&mut scribe, 8).len(), 1);
+        assert_eq!(scribe.claim(HERE, &claim(0, 2, 8)), Ok(()));
+        // The leader is lost, and with it what it had appended.
+        scribe.handle_report(THERE, &report(1, 0, 7));
+        assert_eq!(scribe.take_page(), None);
+        scribe.handle_report(THERE, &report(LANE, 1, 2));
+        let page = scribe.take_page().expect("nobody holds the promise any more");
+        assert_eq!((page.first, page.runs[0].partition), (Position(8), 1));
+    }
+
+    #[test]
+    fn a_new_scribe_puts_nothing_on_a_page_before_the_lane_is_reported_to_it() {
+        let mut scribe = Scribe::behind(Epoch(2), None);
+        scribe.handle_report(THERE, &to_scribe(2, 1, 0, 3));
+        assert_eq!(
+            scribe.take_page(),
+            None,
+            "an earlier one may have promised its place"
+        );
+        assert_eq!(
+            scribe.handle_report(HERE, &report(LANE, 4, 1)),
+            [],
+            "that is an old word"
+        );
+        assert_eq!(scribe.take_page(), None);
+        scribe.handle_report(HERE, &to_scribe(2, LANE, 4, 1));
+        let page = scribe.take_page().expect("the lane is reported");
+        assert_eq!(page.runs[0].partition, LANE);
     }
 
     #[test]

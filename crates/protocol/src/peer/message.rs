@@ -19,7 +19,7 @@ use super::replica::{
 };
 use crate::encoding::{DecodeError, Reader, Writer};
 use crate::metadata::{Address, read_address, write_address};
-use crate::order::{Committed, Ordered};
+use crate::order::{Ordered, Report};
 use crate::replica::lease::{Beat, Echo};
 use crate::replica::{Landmark, Prompt, Sworn};
 
@@ -67,7 +67,7 @@ pub enum Message {
     /// Where the sender serves HTTP, so that the receiver can hand on to it what only the sender can answer.
     Http(Address),
     /// A leader's word to the node that keeps the order of its topic.
-    Committed(Committed),
+    Committed(Report),
     /// The answer to it, when more is ordered.
     Ordered(Ordered),
 }

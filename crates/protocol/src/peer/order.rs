@@ -5,16 +5,18 @@ use record::Position;
 use super::message::{possible, read_offset};
 use super::replica::{read_epoch, read_partition, write_partition};
 use crate::encoding::{DecodeError, Reader, Writer};
-use crate::order::{Committed, Ordered};
+use crate::order::{Committed, Ordered, Report};
 
-pub(super) fn write_committed(writer: &mut Writer, committed: &Committed) {
+pub(super) fn write_committed(writer: &mut Writer, Report { scribe, committed }: &Report) {
+    writer.i32(scribe.0);
     write_partition(writer, &committed.partition);
     writer.i32(committed.epoch.0);
     writer.i64(committed.log_start.0);
     writer.i64(committed.tail.0);
 }
 
-pub(super) fn read_committed(reader: &mut Reader<'_>) -> Result<Committed, DecodeError> {
+pub(super) fn read_committed(reader: &mut Reader<'_>) -> Result<Report, DecodeError> {
+    let scribe = read_epoch(reader, "epoch of the order")?;
     let committed = Committed {
         partition: read_partition(reader)?,
         epoch: read_epoch(reader, "epoch")?,
@@ -22,7 +24,7 @@ pub(super) fn read_committed(reader: &mut Reader<'_>) -> Result<Committed, Decod
         tail: read_offset(reader, "tail")?,
     };
     possible(committed.log_start <= committed.tail, "tail")?;
-    Ok(committed)
+    Ok(Report { scribe, committed })
 }
 
 pub(super) fn write_ordered(writer: &mut Writer, ordered: &Ordered) {

@@ -18,7 +18,7 @@ use super::*;
 use crate::epochs::Run;
 use crate::leader::NodeId;
 use crate::metadata::{Address, FeatureLevel, Home};
-use crate::order::{Committed, Ordered};
+use crate::order::{Committed, Ordered, Report};
 use crate::replica::lease::{Beat, Believer, Echo, GRANT};
 use crate::replica::{Base, Landmark, NO_EPOCH, Prompt, Refusal, Standing, Sworn};
 
@@ -324,11 +324,14 @@ fn one_of_each() -> Vec<(&'static str, Message)> {
         ),
         (
             "committed",
-            Message::Committed(Committed {
-                partition: partition(),
-                epoch: Epoch(7),
-                log_start: Offset(0x0011_2233),
-                tail: Offset(0x1122_3344),
+            Message::Committed(Report {
+                scribe: Epoch(3),
+                committed: Committed {
+                    partition: partition(),
+                    epoch: Epoch(7),
+                    log_start: Offset(0x0011_2233),
+                    tail: Offset(0x1122_3344),
+                },
             }),
         ),
         (

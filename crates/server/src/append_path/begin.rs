@@ -10,8 +10,8 @@ use kafka_wire::produce::{PartitionProduceData, ProduceRequest, TopicProduceData
 use kafka_wire::{ErrorCode, Text};
 use platform::turns;
 use protocol::metadata::is_internal;
-use record::{BatchHeader, Compression, PartitionId, TopicId};
-use shard::{Acks, Allowance, AppendAnswer, AppendRequest};
+use record::{BatchHeader, Compression, PartitionId, Position, TopicId};
+use shard::{Acks, Allowance, AppendAnswer, AppendRequest, Conditions};
 use storage::SharedMemory;
 use tokio::sync::oneshot;
 use tokio::task::yield_now;
@@ -20,10 +20,13 @@ use super::send_from_outside;
 use crate::caller::Caller;
 use crate::connection::Connection;
 use crate::core::Core;
-use crate::order::{TWIN_PARTITION, twin_named, twin_with_id};
+use crate::order::{TWIN_PARTITION, send_on_condition, twin_named, twin_with_id};
 
 /// From here on batches may be compressed with Zstandard (KIP-110): who speaks less may have consumers that cannot read it.
 const FIRST_WITH_ZSTD: i16 = 7;
+
+/// In the place of a tail that an append depends on.
+const ANY_TAIL: i64 = -1;
 
 /// The appends of one topic, each with its partition's index.
 pub(super) struct Started {
@@ -204,10 +207,6 @@ fn find_topic(core: &Core, topic: &TopicProduceData, version: i16) -> Result<Kno
         };
         match found {
             None => match twin() {
-                Some(_) if core.facts.is_member => {
-                    let why = "several nodes may hold this topic: records are appended to its partitions, not to its twin";
-                    Err((ErrorCode::InvalidTopicException, Some(why)))
-                }
                 Some(topic) => Ok(Known {
                     id: topic.id,
                     partition_count: 1,
@@ -253,33 +252,51 @@ fn start_append(
         },
     };
     connection.note_owner(core.facts.owner_of(id));
-    if !known.is_twin {
-        let (request, answer) = AppendRequest::new(id, batch, acks);
-        send_to_owner(core, request.sent_from(caller.address()).within(allowance));
-        return Pending::Answer(answer);
-    }
+    let tail = match partition.if_tail {
+        ANY_TAIL => None,
+        tail => match u64::try_from(tail) {
+            Ok(tail) => Some(Position(tail)),
+            Err(_) => {
+                return Pending::Refused((
+                    ErrorCode::InvalidRequest,
+                    Some("the tail of a condition is no position"),
+                ));
+            }
+        },
+    };
     // A position is known when it is shown.
     let acks = match acks {
-        Acks::Leader => Acks::Quorum,
+        Acks::Leader if known.is_twin || tail.is_some() => Acks::Quorum,
         acks => acks,
     };
     let (request, answer) = AppendRequest::new(id, batch, acks);
     let request = request.sent_from(caller.address()).within(allowance);
-    send_to_owner(core, request.to_twin());
+    let request = if known.is_twin { request.to_twin() } else { request };
+    let answer = send_to_owner(core, (request, answer), tail);
     match acks {
         // Nobody is told where it is.
         Acks::None => Pending::Answer(answer),
-        _ => Pending::OfTwin(known.id, answer),
+        _ if known.is_twin => Pending::OfTwin(known.id, answer),
+        _ => Pending::Answer(answer),
     }
 }
 
-/// Hands a batch to the core that owns its partition, behind everything handed to it before.
-fn send_to_owner(core: &Rc<Core>, request: AppendRequest) {
+/// Hands a batch to the core that owns its partition, behind everything handed to it before, unless it depends on the tail.
+fn send_to_owner(
+    core: &Rc<Core>,
+    (request, answer): (AppendRequest, AppendAnswer),
+    tail: Option<Position>,
+) -> AppendAnswer {
+    if tail.is_some() {
+        let conditions = Conditions { tail, offset: None };
+        return send_on_condition(&core.facts, (request, answer), conditions);
+    }
     let shard = core.facts.shard_of(request.partition());
     match core.facts.core_of(shard) == core.index {
         true => core.shard(shard).append(request),
         false => send_from_outside(&core.facts, request),
     }
+    answer
 }
 
 /// The batches of a request; most have one.

@@ -427,6 +427,7 @@ fn took_nothing(refusal: &AppendRefusal) -> bool {
         AppendRefusal::FlushFailed(_)
             | AppendRefusal::JournalDead(_)
             | AppendRefusal::NotLeader
+            | AppendRefusal::Abandoned
             | AppendRefusal::UnknownPartition
             | AppendRefusal::Stopping
     )
@@ -443,6 +444,7 @@ mod tests {
             AppendRefusal::FlushFailed("a disk error".into()),
             AppendRefusal::JournalDead("a flush failed".into()),
             AppendRefusal::NotLeader,
+            AppendRefusal::Abandoned,
             AppendRefusal::UnknownPartition,
             AppendRefusal::Stopping,
         ];

@@ -42,10 +42,12 @@ impl From<AppendRefusal> for Problem {
             | AppendRefusal::Starting
             | AppendRefusal::OrderNotOpen
             | AppendRefusal::Stopping => Kind::Unavailable,
-            AppendRefusal::FlushFailed(_) | AppendRefusal::TooFewHold => Kind::OutcomeUnknown,
+            AppendRefusal::FlushFailed(_) | AppendRefusal::Abandoned | AppendRefusal::TooFewHold => {
+                Kind::OutcomeUnknown
+            }
             AppendRefusal::JournalFull { .. } => Kind::Busy,
             AppendRefusal::TailMoved { .. } | AppendRefusal::OffsetMoved { .. } => Kind::ConditionFailed,
-            AppendRefusal::NoOrder | AppendRefusal::OrderElsewhere => Kind::NoOrder,
+            AppendRefusal::NoOrder | AppendRefusal::NotInLane => Kind::NoOrder,
         };
         let problem = Problem::new(kind, refusal.to_string());
         match refusal {

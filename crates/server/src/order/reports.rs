@@ -5,8 +5,10 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use protocol::order::Committed;
+use protocol::leader::NodeId;
+use protocol::order::{Committed, Report};
 use protocol::peer::Message;
+use record::{Epoch, TopicId};
 use shard::Shard;
 use tokio::time::{Instant, sleep_until};
 
@@ -40,11 +42,22 @@ pub(crate) async fn carry_reports(core: Rc<Core>, shard: Rc<Shard>) {
 }
 
 impl Core {
-    fn report(&self, of: usize, report: Committed) {
-        let log = self.facts.pages_of(report.partition.topic);
-        let leader = self.with_metadata(|metadata| Some(metadata.partition(log)?.leader));
+    /// The node that leads the log of a topic's order, and its epoch.
+    pub(super) fn scribe_of(&self, topic: TopicId) -> Option<(NodeId, Epoch)> {
+        let log = self.facts.pages_of(topic);
+        self.with_metadata(|metadata| {
+            let state = metadata.partition(log)?;
+            Some((state.leader, state.epoch))
+        })
+    }
+
+    fn report(&self, of: usize, committed: Committed) {
+        let log = self.facts.pages_of(committed.partition.topic);
         // Its log may not be made yet.
-        let Some(leader) = leader else { return };
+        let Some((leader, scribe)) = self.scribe_of(committed.partition.topic) else {
+            return;
+        };
+        let report = Report { scribe, committed };
         if leader != self.facts.node {
             // It may want to read here what it has named.
             self.wanted_links.want(of, [leader].into_iter());

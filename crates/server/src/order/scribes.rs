@@ -11,7 +11,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use protocol::leader::NodeId;
-use protocol::order::{Committed, Ordered, Page, Scribe, order_log_of};
+use protocol::order::{Claim, ClaimRefusal, Ordered, Page, Report, Scribe, order_log_of};
 use protocol::peer::Message;
 use record::{Epoch, Offset, PartitionId, Position, TopicId};
 use shard::{NotLed, Shard, Watch, Watcher};
@@ -123,8 +123,8 @@ impl Core {
     }
 
     /// Brings the word of a partition's leader on another node to the core of the log of its order.
-    pub(crate) fn hand_report(&self, from: NodeId, report: Committed) {
-        let log = self.facts.pages_of(report.partition.topic);
+    pub(crate) fn hand_report(&self, from: NodeId, report: Report) {
+        let log = self.facts.pages_of(report.committed.partition.topic);
         match self.facts.owner_of(log) {
             here if here == self.index => self.handle_report(from, &report),
             core => self
@@ -135,14 +135,15 @@ impl Core {
     }
 
     /// On the core of the log of an order: takes the word of a partition's leader.
-    pub(crate) fn handle_report(&self, from: NodeId, report: &Committed) {
-        let topic = report.partition.topic;
-        let is_there = self.with_metadata(|metadata| metadata.partition(report.partition).is_some());
+    pub(crate) fn handle_report(&self, from: NodeId, report: &Report) {
+        let partition = report.committed.partition;
+        let topic = partition.topic;
+        let is_there = self.with_metadata(|metadata| metadata.partition(partition).is_some());
         let host = self.orders.scribes.borrow().get(&topic).cloned();
         let Some(host) = host.filter(|_| is_there) else {
             return;
         };
-        let shard = self.facts.shard_of(report.partition);
+        let shard = self.facts.shard_of(partition);
         if from != self.facts.node && host.linked.borrow_mut().insert((shard, from)) {
             self.facts.mailboxes.send(self.facts.core_of(shard), move |core| {
                 core.wanted_links.want(shard, [from].into_iter());
@@ -151,6 +152,15 @@ impl Core {
         for answer in host.take(from, report) {
             self.tell_ordered(from, answer);
         }
+    }
+
+    /// On the core of the log of an order: asks its scribe for a position.
+    ///
+    /// # Errors
+    /// See [`ClaimRefusal`].
+    pub(super) fn handle_claim(&self, topic: TopicId, claim: &Claim) -> Result<(), ClaimRefusal> {
+        let host = self.orders.scribes.borrow().get(&topic).cloned();
+        host.ok_or(ClaimRefusal::Unsettled)?.claim(self.facts.node, claim)
     }
 
     /// On the core of the log of an order: tells the leader of a partition how far that is ordered.
@@ -199,18 +209,25 @@ impl ScribeHost {
     }
 
     /// Takes a report. Returns the answer, if it is known and true.
-    fn take(&self, from: NodeId, report: &Committed) -> Vec<Ordered> {
+    fn take(&self, from: NodeId, report: &Report) -> Vec<Ordered> {
         let Some(scribe) = &mut *self.scribe.borrow_mut() else {
             return Vec::new();
         };
         let answer = scribe.handle_report(from, report);
         self.news.notify_one();
         if let Some(home) = self.home() {
-            home.note_log_start(report.partition.index, report.log_start);
+            let Report { committed, .. } = report;
+            home.note_log_start(committed.partition.index, committed.log_start);
         }
         // Another scribe may have told of more.
         let is_alone = self.shard.has_lease(self.log).is_ok_and(|is_held| is_held);
         if is_alone { answer } else { Vec::new() }
+    }
+
+    fn claim(&self, from: NodeId, claim: &Claim) -> Result<(), ClaimRefusal> {
+        let mut scribe = self.scribe.borrow_mut();
+        let scribe = scribe.as_mut().ok_or(ClaimRefusal::Unsettled)?;
+        scribe.claim(from, claim)
     }
 
     async fn write(self: Rc<Self>, facts: NodeFacts) {

@@ -9,7 +9,7 @@ use std::sync::{Arc, Weak};
 use bytes::{Bytes, BytesMut};
 use futures_util::future::join_all;
 use protocol::metadata::{Metadata, Topic};
-use protocol::order::{Place, TWIN_SUFFIX, keeper_of};
+use protocol::order::{LANE, Place, TWIN_SUFFIX, keeper_of};
 use record::{BATCH_OVERHEAD_BYTES, Epoch, Offset, PartitionId, Position, TopicId};
 use shard::{ReadRefusal, ReadRequest, ReadResult, Watch, Watcher};
 
@@ -25,7 +25,7 @@ pub(crate) const EPOCH: Epoch = Epoch(0);
 
 /// The partition that has the records which are appended to the twin: one, so that they have the order there in which they were sent. More
 /// at once come from appends to the partitions.
-pub(crate) const TWIN_PARTITION: i32 = 0;
+pub(crate) const TWIN_PARTITION: i32 = LANE;
 
 /// The name of a topic's twin.
 pub(crate) fn twin_name(topic: &Topic) -> String {

@@ -28,6 +28,7 @@ fn wide_request(topic: &str, batches: Vec<Bytes>) -> ProduceRequest {
         .map(|(batch, index)| PartitionProduceData {
             index,
             records: Some(batch),
+            ..PartitionProduceData::default()
         })
         .collect();
     request

@@ -402,6 +402,7 @@ fn the_batches_of_a_request_are_decompressed_to_so_much_together() {
     let one = PartitionProduceData {
         index: 0,
         records: Some(batch),
+        ..PartitionProduceData::default()
     };
     request.topic_data[0].partition_data = vec![one; 100];
     let codes = codes_of(wire.call(9, &request));

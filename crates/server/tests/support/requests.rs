@@ -20,6 +20,7 @@ pub(crate) fn produce_request(topic: &str, index: i32, batch: Bytes, acks: i16) 
     let partition = PartitionProduceData {
         index,
         records: Some(batch),
+        ..PartitionProduceData::default()
     };
     let topic = TopicProduceData {
         name: topic.into(),

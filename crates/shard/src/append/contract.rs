@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use protocol::leader::{AppendError, TrimError};
+use protocol::order::LANE;
 use record::{BatchError, Epoch, Offset, PartitionId, Position, RecompressError};
 use storage::{BatchBytes, Reserve, StageError};
 use tokio::sync::oneshot;
@@ -159,7 +160,7 @@ pub struct DiskShortage {
     pub reserve_bytes: u64,
 }
 
-/// Reasons for which a batch was not appended, or a trim not made. Nothing has changed, but for `FlushFailed`, whose outcome is unknown.
+/// Reasons for which a batch was not appended, or a trim not made. Nothing has changed, but for `FlushFailed` and `Abandoned`, whose outcome is unknown.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AppendRefusal {
     /// The shard has no such partition.
@@ -168,6 +169,9 @@ pub enum AppendRefusal {
     /// Another node leads the partition now.
     #[error("this node does not lead the partition any more")]
     NotLeader,
+    /// It was staged, and another node leads the partition since: the batch may be there.
+    #[error("another node leads the partition by now; whether it has the batch is not known")]
+    Abandoned,
     /// The bytes are no sound batch.
     #[error("the batch is not sound: {0}")]
     Batch(BatchError),
@@ -240,11 +244,11 @@ pub enum AppendRefusal {
     /// Its topic is to have an order that is not open yet.
     #[error("the append is for a position, and the topic's order is not open yet")]
     OrderNotOpen,
-    /// Its topic's order may be kept by another node.
+    /// It is for a position, and its partition is not the one that such appends go to.
     #[error(
-        "the append is for a position: that is for topics of a node that stays alone, and others can join this one"
+        "the append is for a position: where other nodes can join, such appends go to partition {LANE} of their topic"
     )]
-    OrderElsewhere,
+    NotInLane,
     /// The leader does not take it.
     #[error(transparent)]
     Leader(AppendError),

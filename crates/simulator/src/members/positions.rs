@@ -1,9 +1,9 @@
 //! The order of topics in a cluster: clients read it by the twins' names, from anywhere on, while faults go on.
 //!
-//! A position has one record for ever; offsets of a partition rise with positions; what was acknowledged before another append began has the lower one; and a topic
-//! of which nothing was given up has no holes.
+//! A position has one record for ever; offsets of a partition rise with positions; what was acknowledged before another append began has the lower one; a topic
+//! of which nothing was given up has no holes; and what was appended for one position is there or nowhere.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::time::Duration;
 
@@ -17,8 +17,8 @@ use protocol::order::TWIN_SUFFIX;
 use record::Limits;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::requests::{is_table, place_of};
-use super::{Fate, REST, Shared};
+use super::requests::{batch_of, is_table, place_of, produce};
+use super::{Fate, REST, Shared, sequenced};
 use crate::client::Client;
 
 /// Another topic is read then.
@@ -34,6 +34,10 @@ pub(super) struct Order {
     /// The end of what was shown.
     end: i64,
     acknowledged: Vec<Acknowledged>,
+    /// Values that were refused for their position.
+    refused: BTreeSet<String>,
+    /// Appends that were for a position.
+    claims: u64,
 }
 
 /// A batch that was acknowledged.
@@ -69,6 +73,10 @@ impl Shared {
                 ));
             }
             order.end = order.end.max(position + 1);
+            let wanted = wanted_of(&value);
+            if wanted.is_some_and(|wanted| wanted != position) || order.refused.contains(&value) {
+                self.violate(format!("{topic} has {value:?} at position {position}"));
+            }
         }
     }
 }
@@ -89,10 +97,20 @@ pub(super) async fn follow(shared: Shared, mut random: SeededRandom) {
             0 => random.below(end as u64 + 1) as i64,
             _ => end,
         };
+        let (is_for_position, is_at_end) = (random.below(4) == 0, random.below(4) > 0);
         let read = async {
             let Some(leader) = keeper(&shared, node, &topic).await? else {
                 return Ok(None);
             };
+            // Nobody else writes to that one.
+            if is_for_position && topic != sequenced::TOPIC {
+                let tail = if is_at_end {
+                    latest(&shared, leader, &topic).await?
+                } else {
+                    end
+                };
+                claim(&shared, leader, &topic, tail).await?;
+            }
             if random.below(3) == 0 {
                 latest(&shared, leader, &topic).await?;
             }
@@ -107,6 +125,45 @@ pub(super) async fn follow(shared: Shared, mut random: SeededRandom) {
         };
         shared.trace.count(outcome);
     }
+}
+
+const FOR: &str = "only at ";
+
+/// The position that a value was appended for.
+fn wanted_of(value: &str) -> Option<i64> {
+    value.strip_prefix(FOR)?.split_once(' ')?.0.parse().ok()
+}
+
+/// Appends to the twin if the tail is this one.
+async fn claim(shared: &Shared, node: usize, topic: &str, tail: i64) -> io::Result<()> {
+    let number = {
+        let mut orders = shared.orders.borrow_mut();
+        let Some(order) = orders.get_mut(topic) else {
+            return Ok(());
+        };
+        order.claims += 1;
+        order.claims
+    };
+    let value = format!("{FOR}{tail} of {topic}, {number}");
+    let batch = batch_of(topic, &[&value]);
+    let told = produce(shared, node, (&twin(topic), 0), batch, tail).await?;
+    let code = ErrorCode::from_code(told.error_code);
+    shared.trace.count(format!("claim: {code:?}"));
+    match code {
+        Some(ErrorCode::None) if told.base_offset != tail => shared.violate(format!(
+            "node {node} has appended {value:?}, and tells position {}",
+            told.base_offset
+        )),
+        Some(ErrorCode::None) => shared.note_shown(topic, vec![(tail, value)], node),
+        Some(ErrorCode::InvalidRecord) => {
+            let mut orders = shared.orders.borrow_mut();
+            if let Some(order) = orders.get_mut(topic) {
+                order.refused.insert(value);
+            }
+        }
+        _ => {}
+    }
+    Ok(())
 }
 
 /// The node that keeps a topic's order, as another one knows it.

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use kafka_wire::create_topics::{CreatableTopic, CreatableTopicConfig};
 use kafka_wire::delete_records::{DeleteRecordsPartition, DeleteRecordsTopic};
 use kafka_wire::fetch::{FetchPartition, FetchTopic};
-use kafka_wire::produce::{PartitionProduceData, TopicProduceData};
+use kafka_wire::produce::{PartitionProduceData, PartitionProduceResponse, TopicProduceData};
 use kafka_wire::{
     CreateTopicsRequest, DeleteRecordsRequest, DeleteTopicsRequest, ErrorCode, FetchRequest, MetadataRequest,
     ProduceRequest, Text,
@@ -259,6 +259,28 @@ pub(super) async fn append(
     batch: Bytes,
 ) -> io::Result<Option<i64>> {
     let began = Instant::now();
+    let told = produce(shared, node, (topic, index), batch, ANY_TAIL).await?;
+    if told.error_code != 0 {
+        shared
+            .trace
+            .count(format!("append: {:?}", ErrorCode::from_code(told.error_code)));
+        return Ok(None);
+    }
+    shared.note_acknowledged(topic, index, told.base_offset, began);
+    Ok(Some(told.base_offset))
+}
+
+/// Of an append that does not depend on the tail.
+const ANY_TAIL: i64 = -1;
+
+/// Sends a batch to a partition, or to a twin, and returns what is answered.
+pub(super) async fn produce(
+    shared: &Shared,
+    node: usize,
+    (topic, index): (&str, i32),
+    batch: Bytes,
+    if_tail: i64,
+) -> io::Result<PartitionProduceResponse> {
     let mut client = Client::connect(&shared.net, shared.nodes[node]).await?;
     let request = ProduceRequest {
         acks: -1,
@@ -268,19 +290,12 @@ pub(super) async fn append(
             partition_data: vec![PartitionProduceData {
                 index,
                 records: Some(batch),
+                if_tail,
             }],
             ..TopicProduceData::default()
         }],
         ..ProduceRequest::default()
     };
-    let answer = client.call(&request).await?;
-    let told = &answer.responses[0].partition_responses[0];
-    if told.error_code != 0 {
-        shared
-            .trace
-            .count(format!("append: {:?}", ErrorCode::from_code(told.error_code)));
-        return Ok(None);
-    }
-    shared.note_acknowledged(topic, index, told.base_offset, began);
-    Ok(Some(told.base_offset))
+    let mut answer = client.call(&request).await?;
+    Ok(answer.responses[0].partition_responses.remove(0))
 }

@@ -16,7 +16,7 @@ use super::requests::{create, topics};
 use super::{PARTITIONS, Shared};
 use crate::client::Client;
 
-const TOPIC: &str = "sequenced";
+pub(super) const TOPIC: &str = "sequenced";
 /// Between two requests.
 const PACE: Duration = Duration::from_millis(20);
 /// An answer is waited for no longer: the request is sent again.
@@ -101,6 +101,7 @@ async fn send(
             partition_data: vec![PartitionProduceData {
                 index,
                 records: Some(builder.build()),
+                ..PartitionProduceData::default()
             }],
             ..TopicProduceData::default()
         }],

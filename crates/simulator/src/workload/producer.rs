@@ -303,6 +303,7 @@ pub(super) fn request((topic, index): Place, acks: i16, records: Bytes) -> Produ
             partition_data: vec![PartitionProduceData {
                 index,
                 records: Some(records),
+                ..PartitionProduceData::default()
             }],
             ..TopicProduceData::default()
         }],

@@ -39,6 +39,7 @@ impl Sample for PartitionProduceData {
         Self {
             index: seed.next() as i32,
             records: seed.maybe(|seed| seed.bytes()),
+            if_tail: if version >= 9 { seed.next() as i64 } else { -1 },
         }
     }
 }
@@ -97,6 +98,7 @@ impl Sample for PartitionProduceResponse {
             } else {
                 LeaderIdAndEpoch::default()
             },
+            tail: if version >= 9 { seed.next() as i64 } else { -1 },
         }
     }
 }

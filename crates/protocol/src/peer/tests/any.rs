@@ -44,14 +44,17 @@ fn any_metadata_message() -> impl Strategy<Value = Message> {
         }),
         vec(any_address(), 0..4).prop_map(Message::Peers),
         any_address().prop_map(Message::Http),
-        (0..=i32::MAX, 0..1_i64 << 62, 0..1_i64 << 62).prop_map(|(epoch, log_start, kept)| {
-            Message::Committed(Committed {
-                partition: partition(),
-                epoch: Epoch(epoch),
-                log_start: Offset(log_start),
-                tail: Offset(log_start + kept),
-            })
-        }),
+        (any_epoch(), any_epoch(), 0..1_i64 << 62, 0..1_i64 << 62).prop_map(
+            |(scribe, epoch, log_start, kept)| {
+                let committed = Committed {
+                    partition: partition(),
+                    epoch,
+                    log_start: Offset(log_start),
+                    tail: Offset(log_start + kept),
+                };
+                Message::Committed(Report { scribe, committed })
+            }
+        ),
         (0..=i32::MAX, 0..1_u64 << 62, 0..1_i64 << 62, 0..1_i64 << 62).prop_map(
             |(epoch, position, first, offsets)| Message::Ordered(Ordered {
                 partition: partition(),
