@@ -39,6 +39,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("query", &["storage", "record"]),
     ("client", &["kafka-wire", "record"]),
+    ("objects", &["client"]),
     (
         "simulator",
         &[
