@@ -20,6 +20,7 @@ Examples:
   ropewalk group reset billing --to-earliest --dry-run     what would be set
   ropewalk group reset billing --topic orders --to-time 2026-01-31T12:00:00Z
   ropewalk group reset billing --topic orders:3 --shift -100
+  ropewalk group reset billing --to-cut ledger@17           all partitions, at one moment of their order
   ropewalk group forget billing --topic orders             of which it shall know nothing
   ropewalk group delete billing
 
@@ -49,6 +50,7 @@ enum GroupCommand {
   ropewalk group reset billing --topic orders --to-time 2026-01-31T12:00:00Z
   ropewalk group reset billing --topic orders --to-time 15m
   ropewalk group reset billing --topic orders:3 --shift -100
+  ropewalk group reset billing --to-cut ledger@17
 
 The group must have no members: stop its consumers first.")]
     Reset(reset::ResetArguments),

@@ -10,6 +10,7 @@ mod check;
 mod cluster;
 mod completions;
 mod consume;
+mod cut;
 mod directory;
 mod escapes;
 mod failure;

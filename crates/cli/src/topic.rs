@@ -13,6 +13,7 @@ use client::{
 use serde_json::{Value, json};
 
 use crate::change_config::{config_json, config_table};
+use crate::cut::Cut;
 use crate::node_options::config_and_value;
 use crate::output::{cleaned, counted, or_dash, table, tell};
 use crate::progress::Progress;
@@ -85,6 +86,15 @@ A topic never gets fewer partitions.")]
   ropewalk cluster drain 4 --wait                           then give up the nodes that are lost,
   ropewalk topic replicas orders 3                          and get replicas again on others")]
     OpenUncleanly(UncleanArguments),
+    /// Show of each partition the offset before which exactly the records below a position lie
+    #[command(after_help = "Examples:
+  ropewalk topic cut ledger              of all that is ordered now
+  ropewalk topic cut ledger --at 17
+  ropewalk group reset billing --to-cut ledger@17
+
+For a topic with one order over its partitions (ropewalk.order=total): a
+snapshot of all of them, which is the same for ever.")]
+    Cut(CutArguments),
     /// Give up a partition's oldest records, for ever
     #[command(after_help = "Examples:
   ropewalk topic trim orders --partition 2 --before 1000
@@ -169,6 +179,18 @@ struct UncleanArguments {
 }
 
 #[derive(Args)]
+struct CutArguments {
+    #[command(flatten)]
+    topic: OneNamed,
+    /// The position; without it, the first that is not ordered yet
+    #[arg(long, value_name = "POSITION", value_parser = clap::value_parser!(u64).range(0..=i64::MAX as u64))]
+    at: Option<u64>,
+    /// A node's HTTP address; without it, port 8092 of the host of --bootstrap
+    #[arg(long, value_name = "HOST:PORT", env = "ROPEWALK_HTTP", value_parser = http_address)]
+    http: Option<String>,
+}
+
+#[derive(Args)]
 struct TrimArguments {
     #[command(flatten)]
     topic: OneNamed,
@@ -213,6 +235,7 @@ pub(crate) fn run(arguments: TopicArguments) -> Result<()> {
         TopicCommand::Grow(arguments) => grow(&arguments),
         TopicCommand::Replicas(arguments) => set_replicas(&arguments),
         TopicCommand::OpenUncleanly(arguments) => open_uncleanly(&arguments),
+        TopicCommand::Cut(arguments) => cut(&arguments),
         TopicCommand::Trim(arguments) => trim(&arguments),
         TopicCommand::Delete(arguments) => delete(&arguments),
     }
@@ -375,6 +398,20 @@ fn partitions_without(topic: &Value, replicas: i32) -> usize {
     };
     let partitions = topic["partitions"].as_array();
     partitions.map_or(0, |all| all.iter().filter(|partition| !has(partition)).count())
+}
+
+fn cut(arguments: &CutArguments) -> Result<()> {
+    let OneNamed { name, everywhere } = &arguments.topic;
+    let http = http_of(arguments.http.as_deref(), &everywhere.remote);
+    let cut = Cut::ask(&http, name, arguments.at)?;
+    let mut rows = vec![["partition", "offset"].map(str::to_owned).to_vec()];
+    let places = (0..).zip(&cut.offsets);
+    rows.extend(places.map(|(partition, offset): (i32, _)| vec![partition.to_string(), offset.to_string()]));
+    tell(
+        everywhere.json,
+        format!("position {}\n\n{}", cut.position, table(&rows)),
+        json!({ "topic": name, "position": cut.position, "offsets": cut.offsets }),
+    )
 }
 
 fn trim(arguments: &TrimArguments) -> Result<()> {

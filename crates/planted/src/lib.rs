@@ -270,6 +270,8 @@ bugs! {
     OrderedRemembered,
     /// A scribe gives away a position that it has promised, or that an earlier one may have.
     ClaimForgotten,
+    /// What earlier leaders of the lane have left behind counts as gone before the epoch is accepted.
+    LeftoversForgotten,
     /// The lane's leader reports while what it was promised a position for is not committed.
     ClaimReported,
 

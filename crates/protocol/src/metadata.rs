@@ -68,7 +68,7 @@ pub const METADATA_PARTITION: PartitionId = PartitionId {
 /// Kafka's name for that partition's topic: its tools would take any topic of this name for it.
 pub const METADATA_NAME: &str = "__cluster_metadata";
 
-/// Replicas of a partition of the node's own topics, if there are so many nodes: the loss of any one loses nothing.
+/// Replicas of a partition of the node's own topics, if there are so many nodes: the loss of any one loses nothing. The log of an order has those of its lane.
 pub const INTERNAL_REPLICAS: i32 = 3;
 
 /// The settings of that partition: kept for ever and flushed before anybody acts by it, whatever topics have by default.

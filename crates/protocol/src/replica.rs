@@ -629,6 +629,20 @@ impl Replica {
         self.log.epoch_end(epoch)
     }
 
+    /// Says whether the ack quorum has accepted the epoch that this replica leads: then nothing that an earlier one has left behind, on whatever replica, can
+    /// come back. An epoch may open without (see [`Replica::is_open`]).
+    #[must_use]
+    pub fn is_accepted(&self) -> bool {
+        self.leading().is_some_and(Leading::is_accepted)
+    }
+
+    /// Has the epoch accepted that this replica leads, unless it is or its batches see to that.
+    pub fn have_accepted(&mut self) {
+        if let Role::Leading(leading) = &mut self.role {
+            leading.have_accepted(&mut self.log, &mut self.actions);
+        }
+    }
+
     fn leading(&self) -> Option<&Leading> {
         match &self.role {
             Role::Leading(leading) => Some(leading),

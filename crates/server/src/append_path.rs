@@ -40,7 +40,7 @@ pub(crate) const FLUSH_PATIENCE_MIN: Duration = Duration::from_secs(1);
 /// The same for a producer that waits for the leader alone, which in Kafka never takes too long. A disk that hangs must not
 /// have connections wait for ever.
 const LEADER_PATIENCE_MIN: Duration = Duration::from_secs(30);
-/// In an answer to an append that did not fail for its tail.
+/// The tail in an answer to an append that did not fail for it.
 const NO_TAIL: i64 = -1;
 /// The first version whose answer names the leader to a client that asked another node (KIP-951).
 const FIRST_WITH_CURRENT_LEADER: i16 = 10;

@@ -21,7 +21,7 @@ use crate::core_death::DeathNotice;
 use crate::groups;
 use crate::mailbox::Mailbox;
 use crate::maintenance;
-use crate::order::carry_reports;
+use crate::order::{carry_claims, carry_reports};
 use crate::peers;
 
 /// Bytes that one journal's compaction may have on the disk twice before it waits for a checkpoint, which costs a round of
@@ -66,6 +66,7 @@ impl CoreLife {
         if core.facts.is_member {
             for shard in core.shards() {
                 spawn(carry_reports(core.clone(), shard.clone()));
+                spawn(carry_claims(core.clone(), shard.clone()));
             }
         }
         if core.idle_poll.looks() {

@@ -40,8 +40,7 @@ use tokio::time::sleep;
 use crate::core::{Core, NodeFacts};
 use crate::mailbox::Stopping;
 
-use claims::Claims;
-pub(crate) use claims::send_on_condition;
+pub(crate) use claims::carry_claims;
 pub(crate) use cursor::{Cursor, clip, extents, share_of};
 pub(crate) use home::{Home, Unfound};
 pub(crate) use logs::make_order_logs;
@@ -60,8 +59,8 @@ pub(crate) struct Orders {
     scribes: RefCell<BTreeMap<TopicId, Rc<ScribeHost>>>,
     /// The node that leads the log of each order, and its epoch, as leaders here have been told.
     known_scribes: RefCell<BTreeMap<TopicId, (NodeId, Epoch)>>,
-    /// Appends to partitions here that depend on the tail.
-    claims: Claims,
+    /// Partitions whose claims are carried now.
+    claiming: RefCell<BTreeSet<PartitionId>>,
     /// On core 0 of a member: a topic may want a log for its order.
     wants_log: Notify,
     /// Those whose pages are here, written by this node's shards.

@@ -14,8 +14,9 @@ use planted::{Bug, planted};
 use platform::turns;
 use protocol::leader::{Append, AppendError, Appended, Checked, Numbered};
 use protocol::metadata::topic_config::TimestampType;
+use protocol::order::LANE;
 use protocol::{Durability, SequenceError, Stamp};
-use record::{BatchHeader, Examined, PartitionId};
+use record::{BatchHeader, Examined, Offset, PartitionId, Position};
 use storage::{BatchBytes, Reserve, StageError};
 
 pub use allowance::Allowance;
@@ -25,6 +26,7 @@ pub use contract::{
 };
 pub(super) use examine::Approved;
 
+use super::claims::Claimed;
 use super::flush::MEMORY_GATHERED_BYTES_MAX;
 use super::member::AtHand;
 use super::partition::Waiting;
@@ -75,6 +77,14 @@ impl Shard {
             Ok(approved) => Attempt { request, approved },
             Err(refusal) => return self.refuse(request, refusal),
         };
+        if self.waits_for_position(&attempt) {
+            return self.wait_for_position(attempt);
+        }
+        self.append_in_turn(attempt);
+    }
+
+    /// Stages a batch, or has it wait for room behind those that came before it.
+    pub(super) fn append_in_turn(&self, attempt: Attempt) {
         if self.waits_behind_others(&attempt.request) {
             return self.wait_for_journal(attempt);
         }
@@ -221,13 +231,31 @@ impl Shard {
                 false => AppendRefusal::NotLeader,
             });
         }
-        if attempt.request.conditions.tail.is_some() && self.orders.strand_of(id.topic).is_none() {
-            return Err(match partition.is_ordered() {
-                true => AppendRefusal::OrderNotOpen,
-                false => AppendRefusal::NoOrder,
-            });
+        if let (Checked::New(numbered), Some(wanted)) = (&checked, attempt.request.conditions.tail)
+            && self.orders.strand_of(id.topic).is_none()
+        {
+            self.check_promised(partition, id, numbered.first_offset, wanted)?;
         }
         Ok(checked)
+    }
+
+    /// Checks that a position is promised to what is appended at an offset.
+    fn check_promised(
+        &self,
+        partition: &Partition,
+        id: PartitionId,
+        first: Offset,
+        wanted: Position,
+    ) -> Result<(), AppendRefusal> {
+        let epoch = partition.role.leader()?.epoch();
+        match partition.claimed.get() {
+            _ if !partition.is_ordered() => Err(AppendRefusal::NoOrder),
+            _ if !self.settings.has_scribes => Err(AppendRefusal::OrderNotOpen),
+            _ if id.index != LANE => Err(AppendRefusal::NotInLane),
+            Some(claimed) if claimed == (Claimed { epoch, first }) => Ok(()),
+            // Another one was staged there meanwhile.
+            _ => Err(AppendRefusal::TailMoved { wanted, tail: wanted }),
+        }
     }
 
     /// Puts a batch into the journal if there is room, and makes its number final.
@@ -415,6 +443,7 @@ impl Shard {
             Waiting {
                 next_offset,
                 outcome,
+                wanted: request.conditions.tail,
                 reply: request.reply,
             },
         );
@@ -509,14 +538,19 @@ impl Shard {
         let for_room = rooms.into_iter().flat_map(|room| room.borrow_mut().take_all());
         let for_commit = std::mem::take(&mut *self.waiting.for_commit.borrow_mut());
         let for_commit = for_commit.into_values().flat_map(|mut room| room.take_all());
-        for request in for_room.chain(for_commit).chain(self.examinations.take_all()) {
+        let for_position = self.claims.take_all();
+        for request in for_room
+            .chain(for_commit)
+            .chain(for_position)
+            .chain(self.examinations.take_all())
+        {
             self.refuse(request, refusal.clone());
         }
         assert!(self.waiting.len() == 0, "all that waited for room were told");
         self.examinations.note_room();
     }
 
-    fn refuse(&self, request: AppendRequest, refusal: AppendRefusal) {
+    pub(super) fn refuse(&self, request: AppendRequest, refusal: AppendRefusal) {
         match self.partitions.borrow().get(&request.partition) {
             Some(partition) => self.refuse_for(partition, request, refusal),
             None => refuse(request, refusal),
@@ -549,7 +583,7 @@ fn note_of_topic(counters: &TopicCounters, header: &BatchHeader) {
 ///
 /// # Errors
 /// Its producer is one that is never handed out.
-fn append_of(examined: &Examined, is_of_twin: bool) -> Result<Append, AppendRefusal> {
+pub(super) fn append_of(examined: &Examined, is_of_twin: bool) -> Result<Append, AppendRefusal> {
     let header = &examined.header;
     let mut producer = Stamp::of(header);
     if let Some(stamp) = &mut producer {

@@ -5,6 +5,7 @@
 
 mod append;
 mod background;
+mod claims;
 mod compaction;
 mod examinations;
 mod flush;
@@ -51,6 +52,8 @@ pub use append::{
     Conditions, DiskShortage,
 };
 pub use background::ShardThreads;
+pub use claims::Claimed;
+use claims::Claims;
 use compaction::CompactionCounters;
 pub use compaction::{CompactionFigures, CompactionMeans, ReplicatedCompaction};
 use examinations::Examinations;
@@ -179,6 +182,7 @@ pub struct Shard {
     flushing: Flushing,
     orders: Orders,
     unreported: Rc<Unreported>,
+    claims: Claims,
     layout: Layout,
     removals: Removals,
     replication: Replication,
@@ -232,6 +236,7 @@ impl Shard {
             flushing: Flushing::default(),
             orders: Orders::default(),
             unreported: Rc::default(),
+            claims: Claims::default(),
             layout: Layout::since(began),
             removals: Removals::default(),
             replication,

@@ -1,6 +1,6 @@
 //! A partition on its core: the node's role in it, and the producers and readers that wait for its log to move.
 
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell};
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::rc::Rc;
@@ -14,6 +14,7 @@ use storage::{CompactionPolicy, SegmentRolling};
 use tokio::sync::oneshot;
 
 use super::append::{AppendOutcome, AppendRefusal};
+use super::claims::Claimed;
 use super::reporting::Reporter;
 use super::{Role, Watcher};
 
@@ -23,6 +24,8 @@ use crate::{TopicBook, TopicCounters};
 pub(super) struct Waiting {
     pub(super) next_offset: Offset,
     pub(super) outcome: AppendOutcome,
+    /// The position that it was appended for, if it was for one.
+    pub(super) wanted: Option<Position>,
     pub(super) reply: oneshot::Sender<Result<AppendOutcome, AppendRefusal>>,
 }
 
@@ -45,6 +48,8 @@ pub(crate) struct Partition {
     ordered: Option<Offset>,
     /// Tells the scribe of the order what is committed, where that is on a node of several.
     pub(super) reporter: Option<Reporter>,
+    /// Its next append, or one that is not committed, whose position is promised or asked for: nothing is reported meanwhile.
+    pub(super) claimed: Cell<Option<Claimed>>,
     /// The topic whose cuts it keeps, if it is a strand.
     pub(super) strand_of: Option<TopicId>,
     counters: OnceCell<Rc<TopicCounters>>,
@@ -100,6 +105,7 @@ impl Partition {
             topic,
             ordered: None,
             reporter: None,
+            claimed: Cell::new(None),
             strand_of: None,
             standing: Standing::default(),
             is_abandoned: false,
@@ -330,7 +336,20 @@ fn answer(waiting: &mut VecDeque<Waiting>, reached: Offset) {
             first.outcome.first_offset < first.next_offset,
             "an answered batch has records"
         );
+        let is_elsewhere = |wanted| first.outcome.position.is_some_and(|position| position != wanted);
+        let answer = match first.wanted {
+            Some(wanted) if is_elsewhere(wanted) => {
+                let told = first.outcome.position;
+                tracing::error!(
+                    ?wanted,
+                    ?told,
+                    "an append has another position than it was promised"
+                );
+                Err(AppendRefusal::Abandoned)
+            }
+            _ => Ok(first.outcome),
+        };
         // A client that has gone does not wait any more.
-        let _ = first.reply.send(Ok(first.outcome));
+        let _ = first.reply.send(answer);
     }
 }

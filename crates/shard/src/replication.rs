@@ -471,6 +471,7 @@ impl Shard {
         };
         let (now, led) = (self.clock.monotonic(), member.led_epoch());
         let open = led.filter(|_| member.replica.is_open());
+        let was_accepted = member.replica.is_accepted();
         let (role, promised) = (member.replica.role(), member.replica.promised());
         let may_end = !matches!(word, Word::Certain(_) | Word::Message(_, Message::Sworn(_)));
         let leader = member.replica.leader().filter(|_| may_end);
@@ -522,10 +523,13 @@ impl Shard {
             }
         }
         let opened = partition.role.open_leader().ok().map(Leader::epoch);
+        let is_accepted = matches!(&partition.role, Role::Member(member) if member.replica.is_accepted());
+        if let Some(reporter) = &partition.reporter
+            && (open != opened || was_accepted != is_accepted)
+        {
+            reporter.note();
+        }
         if open != opened {
-            if let Some(reporter) = &partition.reporter {
-                reporter.note();
-            }
             self.counters.epochs_opened.add(u64::from(opened.is_some()));
             self.counters.epochs_ended.add(u64::from(open.is_some()));
             self.replication.leads.notify_one();

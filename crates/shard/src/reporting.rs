@@ -6,7 +6,7 @@
 //! A leader of a new epoch shows nothing before the scribe has answered it: an earlier one may have shown more than this node has heard of. Reports
 //! and answers may be lost; whoever carries them takes all that is not ordered yet again after a while.
 //!
-//! A leader that was promised a position for its next append must report nothing until that is committed: the report ends the promise.
+//! A leader that was promised a position for its next append must report nothing until that is committed (`claims`).
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -15,12 +15,12 @@ use std::time::Duration;
 
 use planted::{Bug, planted};
 use protocol::Leader;
-use protocol::order::{Committed, Ordered};
-use record::{Epoch, Offset, PartitionId};
+use protocol::order::{Committed, LANE, Ordered};
+use record::{Epoch, PartitionId};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
-use super::{AppendRefusal, NotLed, Partition, Shard, Watcher};
+use super::{NotLed, Partition, Shard, Watcher};
 
 /// Partitions that may have something to report.
 #[derive(Default)]
@@ -42,8 +42,6 @@ pub(crate) struct Reporter {
     is_unknown: Cell<bool>,
     /// The last report.
     reported: Cell<Option<Committed>>,
-    /// The epoch and the offset of an append whose position is promised, or asked for.
-    claimed: Cell<Option<(Epoch, Offset)>>,
 }
 
 impl Reporter {
@@ -58,19 +56,6 @@ impl Reporter {
         self.is_unknown.set(true);
         self.reported.set(None);
         self.note();
-    }
-
-    /// Says whether nothing may be reported, for a promise depends on it.
-    fn is_silent(&self, report: &Committed) -> bool {
-        let (epoch, first) = match self.claimed.get() {
-            None => return false,
-            Some(claimed) => claimed,
-        };
-        let is_under_way = epoch == report.epoch && report.tail <= first;
-        if !is_under_way {
-            self.claimed.set(None);
-        }
-        is_under_way && !planted(Bug::ClaimReported)
     }
 }
 
@@ -101,7 +86,7 @@ impl Partition {
             log_start: leader.log_start(),
             tail: leader.tail(),
         };
-        if reporter.is_silent(&report) {
+        if self.is_silent(&report) {
             return Some(None);
         }
         let is_told = reporter.told_in == Some(report.epoch) && self.ordered() >= Some(report.tail);
@@ -143,7 +128,6 @@ impl Shard {
             told_in: None,
             is_unknown: Cell::new(false),
             reported: Cell::new(None),
-            claimed: Cell::new(None),
         })?;
         reporter.note();
         Some(reporter)
@@ -161,9 +145,18 @@ impl Shard {
         if all {
             ids.append(&mut unanswered);
         }
+        // What the lane's leader says ends promises: nothing that was promised may come back afterwards.
+        let lanes = ids.iter().filter(|id| id.index == LANE).copied();
+        let unsure: BTreeSet<PartitionId> = lanes
+            .filter(|id| self.with_leader(*id, |_| ()).is_ok() && !self.have_accepted(*id))
+            .collect();
         let partitions = self.partitions.borrow();
         let mut reports = Vec::new();
         for id in ids {
+            if unsure.contains(&id) {
+                unanswered.insert(id);
+                continue;
+            }
             let report = partitions.get(&id).and_then(|partition| partition.report(all));
             match report {
                 Some(report) => {
@@ -199,51 +192,6 @@ impl Shard {
                 return Ok(());
             }
         }
-    }
-
-    /// Has the leader of a partition keep silent, because the position of its next append is asked for. Returns its epoch and the offset of that append; `None` if
-    /// one is asked for already.
-    ///
-    /// # Errors
-    /// `NoOrder`, `OrderNotOpen`, or it is not led here.
-    pub fn begin_claim(&self, id: PartitionId) -> Result<Option<(Epoch, Offset)>, AppendRefusal> {
-        let partitions = self.partitions.borrow();
-        let partition = partitions.get(&id).ok_or_else(|| self.absence(id))?;
-        let leader = partition.role.leader()?;
-        let reporter = partition.reporter.as_ref().ok_or(AppendRefusal::NoOrder)?;
-        if partition.open_leader().is_err() {
-            return Err(AppendRefusal::OrderNotOpen);
-        }
-        let (epoch, tail, next) = (leader.epoch(), leader.tail(), leader.next_offset());
-        let is_under_way = reporter
-            .claimed
-            .get()
-            .is_some_and(|(of, first)| of == epoch && tail <= first);
-        if is_under_way {
-            return Ok(None);
-        }
-        reporter.claimed.set(Some((epoch, next)));
-        Ok(Some((epoch, next)))
-    }
-
-    /// Nobody waits for a claimed position any more. The leader reports again, unless something was staged there: then as soon as that is committed.
-    pub fn end_claim(&self, id: PartitionId) {
-        let partitions = self.partitions.borrow();
-        let Some(partition) = partitions.get(&id) else {
-            return;
-        };
-        let Some(reporter) = &partition.reporter else {
-            return;
-        };
-        let led = partition
-            .role
-            .leader()
-            .ok()
-            .map(|leader| (leader.epoch(), leader.next_offset()));
-        if reporter.claimed.get() == led {
-            reporter.claimed.set(None);
-        }
-        reporter.note_anew();
     }
 
     /// Has a partition reported anew, if it is led here: its topic has another scribe.

@@ -1,6 +1,7 @@
 //! One shard over a simulated disk: what there is no room for waits in order, or leaves everything as it was; what the
 //! caches have no room for is found all the same; and what contradicts the metadata is not opened.
 
+mod claims;
 mod epochs;
 mod examinations;
 mod leases;

@@ -7,10 +7,12 @@ use clap::Args;
 use client::{Cluster, ErrorCode, GroupOffset, Offset, OffsetQuery, TopicMetadata};
 use serde_json::{Value, json};
 
+use crate::cut::{At, Cut, at};
 use crate::failure::note;
 use crate::output::{counted, or_dash, table, tell};
 use crate::remote::{OneNamed, no_partition};
 use crate::time::instant_ms;
+use crate::top::{http_address, http_of};
 
 #[derive(Args)]
 pub(super) struct ResetArguments {
@@ -21,6 +23,9 @@ pub(super) struct ResetArguments {
     topics: Vec<Named>,
     #[command(flatten)]
     target: Target,
+    /// With --to-cut: a node's HTTP address; without it, port 8092 of the host of --bootstrap
+    #[arg(long, value_name = "HOST:PORT", env = "ROPEWALK_HTTP", value_parser = http_address)]
+    http: Option<String>,
     /// Only show what would be set
     #[arg(long)]
     dry_run: bool,
@@ -45,6 +50,9 @@ struct Target {
     /// This many records on from what is committed, or back if negative; kept within what there is
     #[arg(long, value_name = "RECORDS", allow_negative_numbers = true)]
     shift: Option<i64>,
+    /// All partitions of a topic with one order to the cut at a position, as NAME@POSITION: before it lie exactly the records below the position
+    #[arg(long, value_name = "NAME@POSITION", value_parser = at, conflicts_with = "topics")]
+    to_cut: Option<At>,
 }
 
 /// Where a partition goes.
@@ -138,7 +146,11 @@ fn moves(cluster: &mut Cluster, arguments: &ResetArguments) -> Result<Vec<Move>>
     let committed = cluster.group_offsets(&arguments.group.name)?;
     let is_named = !arguments.topics.is_empty();
     let mut moves = Vec::new();
-    for (name, wanted) in wanted(&arguments.topics, &committed) {
+    let wanted = match &arguments.target.to_cut {
+        Some(at) => BTreeMap::from([(at.topic.clone(), None)]),
+        None => wanted(&arguments.topics, &committed),
+    };
+    for (name, wanted) in wanted {
         let topic = match cluster.topic(&name) {
             Err(error) if !is_named && error.code() == Some(ErrorCode::UnknownTopicOrPartition) => {
                 note(&format!("topic {name} is gone"));
@@ -152,7 +164,7 @@ fn moves(cluster: &mut Cluster, arguments: &ResetArguments) -> Result<Vec<Move>>
         {
             return Err(no_partition(&topic, *absent));
         }
-        let reach = Reach::ask(cluster, &topic, &arguments.target)?;
+        let reach = Reach::ask(cluster, &topic, arguments)?;
         let is_wanted = |index: &i32| wanted.as_ref().is_none_or(|wanted| wanted.contains(index));
         for partition in there.into_iter().filter(is_wanted) {
             let is_its = |found: &&GroupOffset| found.topic == name && found.partition == partition;
@@ -200,10 +212,26 @@ struct Reach {
     tail: BTreeMap<i32, i64>,
     /// The first offset that is not older than the wanted time; none where all are.
     at_time: BTreeMap<i32, i64>,
+    /// The offsets of a cut.
+    at_cut: BTreeMap<i32, i64>,
 }
 
 impl Reach {
-    fn ask(cluster: &mut Cluster, topic: &TopicMetadata, target: &Target) -> Result<Reach> {
+    fn ask(cluster: &mut Cluster, topic: &TopicMetadata, arguments: &ResetArguments) -> Result<Reach> {
+        let target = &arguments.target;
+        let at_cut = match &target.to_cut {
+            Some(at) => {
+                let http = http_of(arguments.http.as_deref(), &arguments.group.everywhere.remote);
+                let cut = Cut::ask(&http, &at.topic, Some(at.position))?;
+                let offset = |index| Ok((index, cut.offset(topic, index)?));
+                topic
+                    .partitions
+                    .iter()
+                    .map(|found| offset(found.index))
+                    .collect::<Result<_>>()?
+            }
+            None => BTreeMap::new(),
+        };
         let mut ask = |query| -> Result<BTreeMap<i32, i64>> {
             let offsets = cluster.offsets(topic, query)?;
             let known = offsets
@@ -218,6 +246,7 @@ impl Reach {
                 Some(ms) => ask(OffsetQuery::Timestamp(ms))?,
                 None => BTreeMap::new(),
             },
+            at_cut,
         })
     }
 
@@ -226,7 +255,8 @@ impl Reach {
         let first = self.first.get(&partition).copied().unwrap_or(0);
         // Whatever a broker says, there is no room before the first.
         let tail = self.tail.get(&partition).copied().unwrap_or(first).max(first);
-        let wanted = match (target.to_offset, target.to_time, target.shift) {
+        let at_cut = self.at_cut.get(&partition).copied();
+        let wanted = match (target.to_offset.or(at_cut), target.to_time, target.shift) {
             (Some(offset), ..) => offset,
             // Nothing is as young: what comes next is.
             (_, Some(_), _) => self.at_time.get(&partition).copied().unwrap_or(tail),
@@ -303,6 +333,7 @@ mod tests {
             first: BTreeMap::from([(0, 5)]),
             tail: BTreeMap::from([(0, 10)]),
             at_time: BTreeMap::new(),
+            at_cut: BTreeMap::from([(1, 8)]),
         };
         let none = || Target {
             to_earliest: false,
@@ -310,6 +341,7 @@ mod tests {
             to_offset: None,
             to_time: None,
             shift: None,
+            to_cut: None,
         };
         let to = |target: Target, from| reach.target(&target, "t", 0, from).ok().map(|(_, to)| to);
         let offset = |offset| Target {

@@ -79,9 +79,9 @@ impl Metadata {
             // The rest of them stays as it is.
             let may_move =
                 is_internal || (has_drained && (any_may_move || topic.settings.compaction.is_none()));
+            let lane = self.lane_of(topic);
             for (index, found) in (0..).zip(&topic.partitions) {
                 let wanted = found.wanted();
-                let lane = self.lane_of(topic);
                 let is_due = match lane {
                     Some(lane) => lane.wanted() != wanted,
                     None => wanted.len() < enough || wanted.iter().any(is_drained),

@@ -23,7 +23,7 @@ use super::gathered::{PAGE_RUNS, PAGE_SPAN};
 use super::page::{Page, Place};
 use crate::leader::NodeId;
 
-/// The partition whose appends can depend on the tail. Who appends to the twin appends to it, too.
+/// The partition whose appends can depend on the tail; it also has what is appended to the twin.
 pub const LANE: i32 = 0;
 
 /// Pages that are on their way to the quorum at a time. All that is reported meanwhile comes on the next one together.
@@ -495,6 +495,11 @@ mod tests {
         scribe.handle_report(THERE, &report(LANE, 1, 2));
         let page = scribe.take_page().expect("nobody holds the promise any more");
         assert_eq!((page.first, page.runs[0].partition), (Position(8), 1));
+        assert_eq!(told(&mut scribe, 9).len(), 1);
+        assert_eq!(scribe.claim(THERE, &claim(1, 2, 9)), Ok(()));
+        scribe.handle_report(THERE, &report(1, 0, 8));
+        scribe.handle_report(HERE, &report(LANE, 0, 3));
+        assert_eq!(scribe.take_page(), None, "that one leads no more");
     }
 
     #[test]

@@ -667,13 +667,37 @@ impl Leading {
         }
     }
 
-    /// Tells the metadata once that the ack quorum has accepted the epoch, if earlier configurations wait for that.
-    fn report_settled(&mut self, actions: &mut VecDeque<Action>) {
+    /// Says whether the ack quorum has accepted the epoch: nothing that an earlier one has left behind anywhere can come back.
+    pub(super) fn is_accepted(&self) -> bool {
         let accepted = |peer: &&Peer| {
             let reaches = peer.durable.is_some_and(|durable| durable >= self.first_offset);
             reaches && peer.counts()
         };
-        if self.is_unsettled && self.peers.iter().filter(accepted).count() >= self.ack_quorum {
+        self.peers.iter().filter(accepted).count() >= self.ack_quorum
+    }
+
+    /// Has the epoch accepted that was opened without: nothing was uncertain then among those that promised. The first batch of the epoch does the same.
+    pub(super) fn have_accepted(&mut self, log: &mut Log, actions: &mut VecDeque<Action>) {
+        if log.next_offset() != self.first_offset {
+            return;
+        }
+        if log.accepted() < self.epoch {
+            let writer_before = log.last_writer();
+            log.accept(self.epoch, self.first_offset, writer_before, actions)
+                .expect("nothing is cut off at the end");
+            self.acknowledge_own(log, actions);
+        }
+        for index in 0..self.peers.len() {
+            let peer = &self.peers[index];
+            if peer.node != self.node && peer.stage == Stage::Live {
+                self.send_accept(index, log, actions);
+            }
+        }
+    }
+
+    /// Tells the metadata once that the ack quorum has accepted the epoch, if earlier configurations wait for that.
+    fn report_settled(&mut self, actions: &mut VecDeque<Action>) {
+        if self.is_unsettled && self.is_accepted() {
             self.is_unsettled = false;
             actions.push_back(Action::Settled { epoch: self.epoch });
         }

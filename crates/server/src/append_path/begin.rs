@@ -20,12 +20,12 @@ use super::send_from_outside;
 use crate::caller::Caller;
 use crate::connection::Connection;
 use crate::core::Core;
-use crate::order::{TWIN_PARTITION, send_on_condition, twin_named, twin_with_id};
+use crate::order::{TWIN_PARTITION, twin_named, twin_with_id};
 
 /// From here on batches may be compressed with Zstandard (KIP-110): who speaks less may have consumers that cannot read it.
 const FIRST_WITH_ZSTD: i16 = 7;
 
-/// In the place of a tail that an append depends on.
+/// The tail of an append that depends on none.
 const ANY_TAIL: i64 = -1;
 
 /// The appends of one topic, each with its partition's index.
@@ -271,8 +271,8 @@ fn start_append(
     };
     let (request, answer) = AppendRequest::new(id, batch, acks);
     let request = request.sent_from(caller.address()).within(allowance);
-    let request = if known.is_twin { request.to_twin() } else { request };
-    let answer = send_to_owner(core, (request, answer), tail);
+    let request = request.only_if(Conditions { tail, offset: None });
+    send_to_owner(core, if known.is_twin { request.to_twin() } else { request });
     match acks {
         // Nobody is told where it is.
         Acks::None => Pending::Answer(answer),
@@ -281,22 +281,13 @@ fn start_append(
     }
 }
 
-/// Hands a batch to the core that owns its partition, behind everything handed to it before, unless it depends on the tail.
-fn send_to_owner(
-    core: &Rc<Core>,
-    (request, answer): (AppendRequest, AppendAnswer),
-    tail: Option<Position>,
-) -> AppendAnswer {
-    if tail.is_some() {
-        let conditions = Conditions { tail, offset: None };
-        return send_on_condition(&core.facts, (request, answer), conditions);
-    }
+/// Hands a batch to the core that owns its partition, behind everything handed to it before.
+fn send_to_owner(core: &Rc<Core>, request: AppendRequest) {
     let shard = core.facts.shard_of(request.partition());
     match core.facts.core_of(shard) == core.index {
         true => core.shard(shard).append(request),
         false => send_from_outside(&core.facts, request),
     }
-    answer
 }
 
 /// The batches of a request; most have one.

@@ -16,11 +16,11 @@ use shard::{
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
+use crate::append_path::send_from_outside;
 use crate::caller::Caller;
 use crate::core::{Core, NodeFacts};
 use crate::log_bounds::LogBounds;
 use crate::mailbox::Stopping;
-use crate::order::send_on_condition;
 
 use super::body::ANSWERS_FULL;
 use super::others::Lines;
@@ -225,8 +225,9 @@ impl Cores {
         conditions: Conditions,
     ) -> AppendAnswer {
         let (request, answer) = AppendRequest::new(partition, batch, Acks::Quorum);
-        let request = request.sent_from(caller.address());
-        send_on_condition(&self.facts, (request, answer), conditions)
+        let request = request.sent_from(caller.address()).only_if(conditions);
+        send_from_outside(&self.facts, request);
+        answer
     }
 
     /// Reads committed batches, from the one that holds `from` on: at most `bytes_max` bytes, but at least one batch.

@@ -138,7 +138,13 @@ impl Core {
     pub(crate) fn handle_report(&self, from: NodeId, report: &Report) {
         let partition = report.committed.partition;
         let topic = partition.topic;
-        let is_there = self.with_metadata(|metadata| metadata.partition(partition).is_some());
+        // A leader whose epoch is over has not been told so yet: what it says might end the promise to the next one.
+        let is_over = |epoch: Epoch| epoch > report.committed.epoch;
+        let is_there = self.with_metadata(|metadata| {
+            metadata
+                .partition(partition)
+                .is_some_and(|state| !is_over(state.epoch))
+        });
         let host = self.orders.scribes.borrow().get(&topic).cloned();
         let Some(host) = host.filter(|_| is_there) else {
             return;
@@ -227,6 +233,12 @@ impl ScribeHost {
     fn claim(&self, from: NodeId, claim: &Claim) -> Result<(), ClaimRefusal> {
         let mut scribe = self.scribe.borrow_mut();
         let scribe = scribe.as_mut().ok_or(ClaimRefusal::Unsettled)?;
+        // Another scribe may have told of more: what is refused here might be the next position there.
+        let is_alone = self.shard.has_lease(self.log).is_ok_and(|is_held| is_held);
+        // And a page that an earlier one has left behind may come back, while the epoch is not accepted.
+        if !(is_alone && self.shard.have_accepted(self.log)) {
+            return Err(ClaimRefusal::Unsettled);
+        }
         scribe.claim(from, claim)
     }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use platform::turns;
 use protocol::leader::NodeId;
-use protocol::metadata::{ApplyError, Metadata, PlanError, Plans};
+use protocol::metadata::{ApplyError, Metadata, PlanError, Plans, is_order_log};
 use protocol::peer::{Message, Relay, ReplicaMessage};
 use record::PartitionId;
 use shard::{Letter, RangeLetter, Report, Shard};
@@ -96,13 +96,22 @@ impl Core {
         }
     }
 
+    fn keeps_order(&self, id: PartitionId) -> bool {
+        self.with_metadata(|metadata| {
+            metadata
+                .topic(id.topic)
+                .is_some_and(|topic| is_order_log(&topic.name))
+        })
+    }
+
     /// Gives back what is to be told again.
     async fn tell_metadata_here(
         self: Rc<Core>,
         mut reports: Vec<(PartitionId, Report)>,
     ) -> Vec<(PartitionId, Report)> {
-        reports.retain(|(_, report)| match report {
-            Report::Preferred { replica } => self.is_here(*replica),
+        reports.retain(|(id, report)| match report {
+            // The log of an order goes with its lane, and with nothing else.
+            Report::Preferred { replica } => self.is_here(*replica) && !self.keeps_order(*id),
             Report::Settled { .. } | Report::CaughtUp { .. } => true,
         });
         let own = self.facts.node;

@@ -32,7 +32,7 @@ impl Shard {
                     if let Err(error) = self.stage_entry(id, &entry, &batch) {
                         tracing::error!(partition = %id, %error, "a replica is given up until the next start");
                         member.give_up();
-                        partition.refuse_waiting(&AppendRefusal::of(error, || self.why_journal_is_full()));
+                        partition.refuse_waiting(&AppendRefusal::Abandoned);
                         partition.wake_readers();
                         return;
                     }

@@ -127,51 +127,6 @@ async fn a_later_epoch_shows_nothing_before_it_is_told() {
         .await;
 }
 
-/// What was promised a position is reported when it is committed, and nothing before.
-#[tokio::test]
-async fn a_leader_keeps_silent_while_a_position_is_claimed() {
-    LocalSet::new()
-        .run_until(async {
-            let shard = reporting_shard();
-            assert_eq!(
-                shard.begin_claim(ORDERED),
-                Err(AppendRefusal::OrderNotOpen),
-                "nobody has said how far it is ordered"
-            );
-            shard.handle_ordered(&told(0, 0, 0, 0));
-            assert_eq!(shard.take_order_reports(true), []);
-            let begun = Ok(Some((Epoch(0), Offset(0))));
-            assert_eq!(shard.begin_claim(ORDERED), begun);
-            assert_eq!(shard.begin_claim(ORDERED), Ok(None), "one at a time");
-            shard.report_anew(ORDERED);
-            assert_eq!(
-                shard.take_order_reports(true),
-                [],
-                "another scribe must not go on"
-            );
-            let spoken = with(Bug::ClaimReported, || shard.take_order_reports(true));
-            assert_eq!(spoken, [report(0, 0)], "the bug is planted");
-            shard.end_claim(ORDERED);
-            assert_eq!(shard.take_order_reports(false), [report(0, 0)]);
-            assert_eq!(shard.begin_claim(ORDERED), begun);
-            let answer = append(&shard, ORDERED);
-            shard.end_claim(ORDERED);
-            assert_eq!(shard.take_order_reports(true), [], "it is staged");
-            timeout(PATIENCE, async {
-                while shard.take_order_reports(true) != [report(0, 1)] {
-                    shard.until_reports().await;
-                }
-            })
-            .await
-            .expect("it is committed");
-            shard.handle_ordered(&told(0, 9, 0, 1));
-            let outcome = outcome(answer).await.expect("it is ordered");
-            assert_eq!(outcome.position, Some(Position(9)));
-            assert_eq!(shard.begin_claim(ORDERED), Ok(Some((Epoch(0), Offset(1)))));
-        })
-        .await;
-}
-
 #[tokio::test]
 async fn another_scribe_is_told_anew() {
     LocalSet::new()

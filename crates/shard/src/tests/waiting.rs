@@ -26,6 +26,7 @@ fn producers_are_answered_up_to_what_is_held_and_told_why_up_to_the_tail() {
         let waiting = Waiting {
             next_offset: Offset(first + 1),
             outcome,
+            wanted: None,
             reply,
         };
         (waiting, answer)

@@ -17,7 +17,7 @@ use protocol::order::TWIN_SUFFIX;
 use record::Limits;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::requests::{batch_of, is_table, place_of, produce};
+use super::requests::{batch_by, is_table, place_of, produce};
 use super::{Fate, REST, Shared, sequenced};
 use crate::client::Client;
 
@@ -109,7 +109,7 @@ pub(super) async fn follow(shared: Shared, mut random: SeededRandom) {
                 } else {
                     end
                 };
-                claim(&shared, leader, &topic, tail).await?;
+                claim(&shared, leader, &topic, tail, &mut random).await?;
             }
             if random.below(3) == 0 {
                 latest(&shared, leader, &topic).await?;
@@ -134,8 +134,14 @@ fn wanted_of(value: &str) -> Option<i64> {
     value.strip_prefix(FOR)?.split_once(' ')?.0.parse().ok()
 }
 
-/// Appends to the twin if the tail is this one.
-async fn claim(shared: &Shared, node: usize, topic: &str, tail: i64) -> io::Result<()> {
+/// Appends to the twin if the tail is this one, and sends the same batch again where it is not known what became of it, or to see that it is told alike.
+async fn claim(
+    shared: &Shared,
+    node: usize,
+    topic: &str,
+    tail: i64,
+    random: &mut SeededRandom,
+) -> io::Result<()> {
     let number = {
         let mut orders = shared.orders.borrow_mut();
         let Some(order) = orders.get_mut(topic) else {
@@ -145,23 +151,38 @@ async fn claim(shared: &Shared, node: usize, topic: &str, tail: i64) -> io::Resu
         order.claims
     };
     let value = format!("{FOR}{tail} of {topic}, {number}");
-    let batch = batch_of(topic, &[&value]);
-    let told = produce(shared, node, (&twin(topic), 0), batch, tail).await?;
-    let code = ErrorCode::from_code(told.error_code);
-    shared.trace.count(format!("claim: {code:?}"));
-    match code {
-        Some(ErrorCode::None) if told.base_offset != tail => shared.violate(format!(
-            "node {node} has appended {value:?}, and tells position {}",
-            told.base_offset
-        )),
-        Some(ErrorCode::None) => shared.note_shown(topic, vec![(tail, value)], node),
-        Some(ErrorCode::InvalidRecord) => {
-            let mut orders = shared.orders.borrow_mut();
-            if let Some(order) = orders.get_mut(topic) {
-                order.refused.insert(value);
+    let producer = match random.below(2) {
+        0 => sequenced::producer_id(shared, node).await?,
+        _ => None,
+    };
+    let batch = batch_by(producer, topic, &[&value]);
+    let times = if producer.is_some() {
+        1 + random.below(3)
+    } else {
+        1
+    };
+    for _ in 0..times {
+        let told = produce(shared, node, (&twin(topic), 0), batch.clone(), tail).await?;
+        let code = ErrorCode::from_code(told.error_code);
+        shared.trace.count(format!("claim: {code:?}"));
+        match code {
+            Some(ErrorCode::None) if told.base_offset != tail => shared.violate(format!(
+                "node {node} has appended {value:?}, and tells position {}",
+                told.base_offset
+            )),
+            Some(ErrorCode::None) => shared.note_shown(topic, vec![(tail, value.clone())], node),
+            Some(ErrorCode::InvalidRecord) => {
+                let mut orders = shared.orders.borrow_mut();
+                if let Some(order) = orders.get_mut(topic) {
+                    if order.shown.get(&tail) == Some(&value) {
+                        shared.violate(format!("{value:?} was shown, and node {node} refuses it"));
+                    }
+                    order.refused.insert(value);
+                }
+                return Ok(());
             }
+            _ => {}
         }
-        _ => {}
     }
     Ok(())
 }

@@ -130,7 +130,15 @@ pub(super) fn is_table(name: &str) -> bool {
 
 /// A batch of records. In a compacted topic each is the only one of its key, and stays.
 pub(super) fn batch_of(topic: &str, values: &[&str]) -> Bytes {
+    batch_by(None, topic, values)
+}
+
+/// The same, the first of a producer.
+pub(super) fn batch_by(producer: Option<i64>, topic: &str, values: &[&str]) -> Bytes {
     let mut builder = BatchBuilder::new(Compression::None);
+    if let Some(id) = producer {
+        builder.set_producer(id, 0, 0);
+    }
     for value in values {
         let key = is_table(topic).then_some(value.as_bytes());
         builder.append(0, key, Some(value.as_bytes()), &[]);

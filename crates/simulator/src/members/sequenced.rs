@@ -66,6 +66,11 @@ async fn begin(shared: &Shared, node: usize) -> io::Result<Option<i64>> {
         create(shared, node, TOPIC, replicas, 1).await?;
         return Ok(None);
     }
+    producer_id(shared, node).await
+}
+
+/// Takes a producer id, if the node can give one.
+pub(super) async fn producer_id(shared: &Shared, node: usize) -> io::Result<Option<i64>> {
     let mut client = Client::connect(&shared.net, shared.nodes[node]).await?;
     let request = InitProducerIdRequest {
         transactional_id: None,

@@ -277,7 +277,7 @@ fn key_and(conditions: &[Value]) -> Vec<Value> {
 
 fn if_tail() -> [Value; 2] {
     let what = "In a topic with one order: append only if the first record gets this position, and all below was ordered before. \
-        The records are of one partition then.";
+        The records are of one partition then; where other nodes can join, of partition 0.";
     let mut header = query(
         "If-Match",
         "The same as `if_tail`, in quotes.",
