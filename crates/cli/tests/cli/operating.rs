@@ -296,6 +296,52 @@ fn a_reset_beyond_the_end_says_what_was_set() {
     assert_eq!(sound.err, "");
 }
 
+/// Of a topic with one order over its partitions: a cut is shown, and groups go on there.
+#[test]
+fn a_group_is_put_at_a_cut() {
+    let (_directory, node) = node();
+    let create = [
+        "topic",
+        "create",
+        "ledger",
+        "-p",
+        "2",
+        "--config",
+        "ropewalk.order=total",
+    ];
+    node.run(&create).printed();
+    for (partition, lines) in [("1", "a\n"), ("0", "b\nc\n"), ("1", "d\n")] {
+        node.run_with_input(&["produce", "ledger", "--partition", partition], lines.as_bytes())
+            .printed();
+    }
+    let http = node.http_address();
+    let cut = |more: &[&str]| node.run(&[&["topic", "cut", "ledger", "--http", &http], more].concat());
+    assert_eq!(
+        cut(&["--at", "2"]).printed(),
+        "position 2\n\npartition  offset\n0          1\n1          1\n"
+    );
+    let whole = parsed(&cut(&["--json"]).printed());
+    assert_eq!(
+        (&whole["position"], &whole["offsets"]),
+        (&Value::from(4), &Value::from(vec![2, 2]))
+    );
+    let beyond = cut(&["--at", "5"]);
+    assert_eq!(beyond.code, Some(1));
+    assert!(beyond.err.contains("position 5"), "{}", beyond.err);
+    let reset = [
+        "group", "reset", "billing", "--to-cut", "ledger@3", "--http", &http, "--json",
+    ];
+    let set = parsed(&node.run(&reset).printed());
+    let offsets: Vec<&Value> = (0..2).map(|place| &set["offsets"][place]["offset"]).collect();
+    assert_eq!(offsets, [&Value::from(2), &Value::from(1)]);
+    let refused = node.run(&["group", "reset", "billing", "--to-cut", "ledger"]);
+    assert_eq!(refused.code, Some(2));
+    assert!(refused.err.contains("NAME@POSITION"), "{}", refused.err);
+    with_records(&node, "orders");
+    let refused = node.run(&["topic", "cut", "orders", "--http", &http]);
+    assert!(refused.err.contains("ropewalk.order"), "{}", refused.err);
+}
+
 #[test]
 fn a_command_that_waits_for_a_full_disk_says_so() {
     let (directory, node) = node();

@@ -70,6 +70,40 @@ fn an_append_is_told_its_position_and_may_ask_for_it() {
     assert_eq!(append(&http, 3, "?if_tail=7", &["h"]).json()["first_position"], 7);
 }
 
+/// Such appends go to one partition there, and the other conditions hold beside.
+#[test]
+fn where_other_nodes_can_join_partition_0_takes_what_is_for_a_position() {
+    let node = TestNode::start_with(&[("peer.listen", "127.0.0.1:0")]);
+    let http = ordered_topic(&node);
+    assert_eq!(append(&http, 1, "", &["a"]).json()["first_position"], 0);
+    let elsewhere = append(&http, 1, "?if_tail=1", &["b"]);
+    assert_eq!((elsewhere.status, elsewhere.kind()), (409, "no-order".into()));
+    assert!(elsewhere.text().contains("partition 0"), "{}", elsewhere.text());
+    let refused = append(&http, 0, "?if_tail=1&if_offset=1", &["b"]);
+    assert_eq!(
+        (refused.status, refused.json()["next_offset"].clone()),
+        (412, json!(0))
+    );
+    assert_eq!(
+        append(&http, 0, "?if_tail=1&if_offset=0", &["b"]).json()["first_position"],
+        1
+    );
+    let refused = append(&http, 0, "?if_tail=1", &["c"]);
+    assert_eq!(
+        (refused.status, refused.json()["ordered"].clone()),
+        (412, json!(2))
+    );
+    let plain = http.post(
+        "/v1/topics/plain/partitions/0/records?if_tail=0",
+        "text/plain",
+        "one",
+    );
+    assert_eq!(plain.kind(), "no-order");
+    // What was refused has left nothing behind: others go on.
+    assert_eq!(append(&http, 2, "", &["c"]).json()["first_position"], 2);
+    assert_eq!(values(&http), ["a", "b", "c"]);
+}
+
 #[test]
 fn writers_at_the_tail_come_one_after_the_other_and_each_knows_what_was_before() {
     let node = TestNode::start();

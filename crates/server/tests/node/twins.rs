@@ -2,8 +2,10 @@
 
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use kafka_wire::fetch::FetchRequest;
 use kafka_wire::offset_for_leader_epoch::{OffsetForLeaderPartition, OffsetForLeaderTopic};
+use kafka_wire::produce::PartitionProduceResponse;
 use kafka_wire::{ErrorCode, OffsetForLeaderEpochRequest};
 use platform::disk::SimulatedDisk;
 
@@ -39,6 +41,63 @@ fn offset_of(wire: &mut Wire, timestamp: i64) -> (i64, i64) {
     let found = wire.call(7, &request).topics.remove(0).partitions.remove(0);
     assert_eq!(found.error_code, 0);
     (found.offset, found.timestamp)
+}
+
+/// What is answered to an append to the twin that is for a position.
+fn append_for(wire: &mut Wire, topic: &str, batch: Bytes, tail: i64, acks: i16) -> PartitionProduceResponse {
+    let mut request = produce_request(topic, 0, batch, acks);
+    request.topic_data[0].partition_data[0].if_tail = tail;
+    let mut answer = wire.call(12, &request);
+    answer.responses.remove(0).partition_responses.remove(0)
+}
+
+/// Alone, and where other nodes can join: a condition goes with a request, and a refusal tells the tail.
+#[test]
+fn an_append_to_a_twin_is_at_its_position_or_nowhere() {
+    for settings in [&[][..], &[("peer.listen", "127.0.0.1:0")]] {
+        let node = TestNode::start_with(settings);
+        filled(&node);
+        let mut wire = node.connect();
+        let record = |value: &str| batch(&[(now_ms(), value)]);
+        eventually("the order is open", || {
+            append_for(&mut wire, TWIN, record("at 9"), 9, -1).error_code == 0
+        });
+        for tail in [9, 0, 11, i64::MAX] {
+            let refused = append_for(&mut wire, TWIN, record("nowhere"), tail, -1);
+            let told = (code(refused.error_code), refused.base_offset, refused.tail);
+            assert_eq!(told, (ErrorCode::InvalidRecord, -1, 10), "{tail}: {refused:?}");
+        }
+        let mistaken = append_for(&mut wire, TWIN, record("nowhere"), -2, -1);
+        assert_eq!(
+            (code(mistaken.error_code), mistaken.tail),
+            (ErrorCode::InvalidRequest, -1)
+        );
+        // By the leader alone it is not known.
+        assert_eq!(
+            append_for(&mut wire, TWIN, record("at 10"), 10, 1).base_offset,
+            10
+        );
+        // Sent again it is told alike, whatever the tail is by now.
+        let stamped = stamped_batch(init(&mut wire), 0, 0, &["at 11"]);
+        for _ in 0..3 {
+            let told = append_for(&mut wire, TWIN, stamped.clone(), 11, -1);
+            assert_eq!((told.error_code, told.base_offset), (0, 11), "{told:?}");
+        }
+        let later = append_for(&mut wire, TWIN, stamped, 12, -1);
+        assert_eq!((later.error_code, later.base_offset), (0, 11), "{later:?}");
+        assert_eq!(
+            append_for(&mut wire, TWIN, record("at 12"), 12, -1).base_offset,
+            12
+        );
+        wire.create_topic("plain", 1, &[]);
+        let plain = append_for(&mut wire, "plain", record("nowhere"), 0, -1);
+        assert_eq!(
+            (code(plain.error_code), plain.tail),
+            (ErrorCode::InvalidRecord, -1)
+        );
+        let values = wire.read_values(TWIN, 0);
+        assert_eq!(values[9..], ["at 9", "at 10", "at 11", "at 12"]);
+    }
 }
 
 #[test]
