@@ -49,8 +49,8 @@ fn main() -> Outcome<()> {
     row("queue: enqueue", each, || done(space.enqueue(&queue, &value)))?;
     row("queue: take", each, || done(space.take(&queue)))?;
     row("register: lock and unlock", each, || {
-        let is_mine = space.set_if(&lock, None, Some(&1))? && space.set_if(&lock, Some(&1), None)?;
-        if is_mine {
+        let is_mine = space.set_if(&lock, None, Some(&1))?.is_some();
+        if is_mine && space.set_if(&lock, Some(&1), None)?.is_some() {
             Ok(())
         } else {
             Err("somebody else has the lock".into())

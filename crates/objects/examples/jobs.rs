@@ -72,9 +72,11 @@ fn main() -> Result<(), Box<dyn AnyError>> {
         ("create", []) => create(&mut connect()?, space, -1)?,
         ("submit", [count]) => {
             let mut space = open()?;
-            for job in 0..count.parse()? {
-                space.enqueue(&jobs.queue, &job)?;
-            }
+            let count: u64 = count.parse()?;
+            // All of them, or none.
+            space.transact(|transaction| {
+                (0..count).try_for_each(|job| transaction.enqueue(&jobs.queue, &job))
+            })?;
         }
         ("work", [name]) => work(&mut open()?, &jobs, name)?,
         ("result", [count]) => result(&mut open()?, &jobs, count.parse()?)?,
@@ -115,8 +117,12 @@ fn key_of(ItemId(position, step): ItemId) -> String {
 /// Takes a job, and notes that this worker has it.
 fn take(space: &mut Shared, jobs: &Jobs, name: &str) -> Result<Option<(String, Running)>, Error> {
     let (taken, _) = space.transact(|transaction| {
-        let Some((id, job)) = transaction.first(&jobs.queue)? else {
+        // Whoever is given up must not take anything: nobody would give it back.
+        if transaction.get(&jobs.beats, name)?.is_none() {
             return Ok::<_, Error>(None);
+        }
+        let Some((id, job)) = transaction.first(&jobs.queue)? else {
+            return Ok(None);
         };
         let worker = name.to_owned();
         let (key, running) = (key_of(id), Running { worker, job });
@@ -165,7 +171,7 @@ fn look_after_others(
     let holder = space.view().value(&jobs.holder)?;
     if holder.as_ref().is_none_or(|holder| dead.contains(holder)) {
         let own = name.to_owned();
-        if space.set_if(&jobs.holder, holder.as_ref(), Some(&own))? {
+        if space.set_if(&jobs.holder, holder.as_ref(), Some(&own))?.is_some() {
             println!("{name} holds the lock");
         }
     }
@@ -173,33 +179,38 @@ fn look_after_others(
         return Ok(());
     }
     for worker in dead {
-        give_back(space, jobs, name, &worker)?;
+        let seen = seen.get(&worker).map(|seen| seen.beat);
+        give_back(space, jobs, name, (&worker, seen))?;
     }
     Ok(())
 }
 
-/// Gives back the jobs of a worker that is gone, if this one holds the lock still.
-fn give_back(space: &mut Shared, jobs: &Jobs, name: &str, gone: &str) -> Result<(), Error> {
-    let running = space.sync()?.entries(&jobs.running, "", usize::MAX)?;
-    let of_gone: Vec<String> = running
-        .into_iter()
-        .filter(|(_, running)| running.worker == gone)
-        .map(|(key, _)| key)
-        .collect();
-    space.transact(|transaction| {
-        if transaction.value(&jobs.holder)?.as_deref() != Some(name) {
-            return Ok::<(), Error>(());
+/// Gives back the jobs of a worker that has shown no sign of life since this one, if `name` holds the lock still.
+fn give_back(
+    space: &mut Shared,
+    jobs: &Jobs,
+    name: &str,
+    (gone, seen): (&str, Option<u64>),
+) -> Result<(), Error> {
+    let (given_back, _) = space.transact(|transaction| {
+        let holds = transaction.value(&jobs.holder)?.as_deref() == Some(name);
+        if !holds || transaction.get(&jobs.beats, gone)? != seen {
+            return Ok::<usize, Error>(0);
         }
-        for key in &of_gone {
-            if let Some(running) = transaction.get(&jobs.running, key)? {
-                transaction.remove(&jobs.running, key);
+        let mut given_back = 0;
+        for (key, running) in transaction.entries(&jobs.running)? {
+            if running.worker == gone {
+                transaction.remove(&jobs.running, &key);
                 transaction.enqueue(&jobs.queue, &running.job)?;
+                given_back += 1;
             }
         }
         transaction.remove(&jobs.beats, gone);
-        Ok(())
+        Ok(given_back)
     })?;
-    println!("{name} has given back {} jobs of {gone}", of_gone.len());
+    if given_back > 0 {
+        println!("{name} has given back {given_back} jobs of {gone}");
+    }
     Ok(())
 }
 

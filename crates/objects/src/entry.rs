@@ -7,6 +7,10 @@ use crate::error::{Error, Result};
 
 /// The key of an entry's record. Records with other keys are no entries, and are passed over.
 pub(crate) const ENTRY_KEY: &[u8] = b"objects 1";
+/// What the keys of all versions begin with.
+pub(crate) const ANY_ENTRY: &[u8] = b"objects ";
+/// As much of a name as errors tell.
+const NAME_CHARS_TOLD: usize = 40;
 /// The longest name of an object, and the longest key of a map, in bytes.
 const NAME_BYTES_MAX: usize = 1 << 10;
 
@@ -129,7 +133,10 @@ impl Entry {
         });
         for (name, is_object) in objects.chain(keys) {
             if name.len() > NAME_BYTES_MAX || (is_object && name.is_empty()) {
+                let kind = if is_object { "the name" } else { "the key" };
+                let begin: String = name.chars().take(NAME_CHARS_TOLD).collect();
                 return Err(Error::Name {
+                    what: format!("{kind} {begin:?}"),
                     bytes: name.len(),
                     bytes_max: NAME_BYTES_MAX,
                 });

@@ -29,11 +29,11 @@ pub enum Refusal {
 /// Why something was not done.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The log did not answer as it should. An append may have been carried out all the same: its effect shows in the next read.
+    /// The log did not answer as it should. An append may have been carried out all the same, or may be yet.
     #[error(transparent)]
     Log(#[from] ClientError),
-    /// The broker has appended an entry and does not say where.
-    #[error("the entry is in the log, and the broker does not say where; read to see its effect")]
+    /// An entry was appended, and it is not known what it has come to: the broker does not say where it is, or others have forgotten it by now.
+    #[error("the entry is in the log, and it is not known what it has come to; read to see its effect")]
     Unplaced,
     /// The topic's records are in several orders.
     #[error(
@@ -57,7 +57,7 @@ pub enum Error {
     },
     /// What a view was to begin with is gone.
     #[error(
-        "the log begins at position {log_start}, and there is no checkpoint of what was before; the view ends at {next}"
+        "the log begins at position {log_start}, the view ends at {next}, and no checkpoint stands for what was between"
     )]
     Trimmed {
         /// The first position that is left.
@@ -65,19 +65,57 @@ pub enum Error {
         /// The one that was to be played next.
         next: u64,
     },
+    /// There is nothing where a record has to be.
+    #[error(
+        "the log ends at position {tail}, and nothing is found at {next}: it was given up (retention, a trim), or cannot be read, as a node's log tells then"
+    )]
+    Missing {
+        /// The position that was to be played next.
+        next: u64,
+        /// The end of the log, as far as it was to be played.
+        tail: u64,
+    },
+    /// The log ends before what was played of it.
+    #[error(
+        "the log ends at position {tail}, and was played up to {next}: it was made again, or has lost records"
+    )]
+    Shorter {
+        /// The end of the log.
+        tail: u64,
+        /// The position that is to be played next.
+        next: u64,
+    },
+    /// Nothing has this position yet.
+    #[error("the log ends at position {tail}: there is no state at {position} yet")]
+    Ahead {
+        /// The position that was asked for.
+        position: u64,
+        /// The end of the log.
+        tail: u64,
+    },
+    /// A twin has records of others, and they would go, too.
+    #[error(
+        "{name} is the order of a whole topic, whose other records would be given up, too: trim the topic by itself"
+    )]
+    Twin {
+        /// Its name.
+        name: String,
+    },
     /// It was in the log, and had no effect, for everybody.
     #[error(transparent)]
     Refused(#[from] Refusal),
-    /// A name of an object, or a key, is empty or too long.
-    #[error("a name or key has {bytes} bytes: it has 1 to {bytes_max}")]
+    /// A name of an object, or a key, is too long, or a name is empty.
+    #[error("{what} has {bytes} bytes: names have 1 to {bytes_max}, keys up to {bytes_max}")]
     Name {
+        /// Its beginning, and whether it is a name or a key.
+        what: String,
         /// Its length.
         bytes: usize,
         /// The longest.
         bytes_max: usize,
     },
-    /// A value is not of the type that it is read as.
-    #[error("a value of {object:?} is not what it is read as: {why}")]
+    /// A value is not of the type that it is read as, or cannot be kept.
+    #[error("a value of {object:?}: {why}")]
     Value {
         /// The object.
         object: String,

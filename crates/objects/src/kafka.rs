@@ -2,7 +2,6 @@
 //!
 //! Any cluster of Kafka's protocol will do for the first; twins are Ropewalk's.
 
-use std::collections::BTreeMap;
 use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -10,9 +9,10 @@ use client::wire::list_offsets::{ListOffsetsPartition, ListOffsetsTopic};
 use client::wire::{ListOffsetsRequest, Text};
 use client::{
     ClientError, Cluster, Connection, Consumer, ConsumerOptions, ErrorCode, NewTopic, Offset, OffsetQuery,
-    Producer, ProducerOptions, Start,
+    Producer, ProducerOptions, Start, TopicId,
 };
 
+use crate::checkpoints::{Gathering, Whole, parts};
 use crate::error::{Error, Result};
 use crate::log::{Log, Record};
 
@@ -22,8 +22,8 @@ const PARTITION: i32 = 0;
 const CHECKPOINTS: &str = ".checkpoints";
 /// The end of a twin's name.
 const TWIN: &str = "@total";
-/// The bytes of one part of a checkpoint.
-const PART_BYTES: usize = 512 << 10;
+/// A checkpoint is written again so often that others have given up parts of.
+const SAVES_MAX: usize = 3;
 /// Topics that were made are there after so long.
 const MAKING: Duration = Duration::from_secs(10);
 /// Questions are asked again for so long: another node may have to take over.
@@ -46,6 +46,8 @@ pub struct KafkaLog {
     name: String,
     producer: Producer,
     consumer: Option<Consumer>,
+    /// The topic that is read, whatever has its name later.
+    topic: Option<TopicId>,
     /// To the leader, for its tail.
     asking: Option<Connection>,
 }
@@ -55,30 +57,39 @@ pub struct KafkaLog {
 /// # Errors
 /// `Log`, among others for a topic that is there.
 pub fn create(cluster: &mut Cluster, topic: &str, replicas: i16) -> Result<()> {
-    for name in [topic.to_owned(), checkpoints_of(topic)] {
-        let wanted = NewTopic {
-            replication_factor: replicas,
-            configs: KEPT
-                .map(|(name, value)| (name.to_owned(), value.to_owned()))
-                .into(),
-            ..NewTopic::new(name.as_str(), 1)
-        };
-        cluster.create_topic(&wanted)?;
-        cluster.wait_topic(&name, MAKING)?;
+    make(cluster, topic, replicas)?;
+    create_checkpoints(cluster, topic, replicas)
+}
+
+/// Makes the topic for the checkpoints of a space alone, if it is not there: without it there are none.
+///
+/// # Errors
+/// `Log`.
+pub fn create_checkpoints(cluster: &mut Cluster, name: &str, replicas: i16) -> Result<()> {
+    match make(cluster, &checkpoints_of(name), replicas) {
+        Err(Error::Log(ClientError::Broker {
+            code: ErrorCode::TopicAlreadyExists,
+            ..
+        })) => Ok(()),
+        made => made,
     }
+}
+
+fn make(cluster: &mut Cluster, name: &str, replicas: i16) -> Result<()> {
+    let wanted = NewTopic {
+        replication_factor: replicas,
+        configs: KEPT
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .into(),
+        ..NewTopic::new(name, 1)
+    };
+    cluster.create_topic(&wanted)?;
+    cluster.wait_topic(name, MAKING)?;
     Ok(())
 }
 
 fn checkpoints_of(name: &str) -> String {
     format!("{}{CHECKPOINTS}", name.strip_suffix(TWIN).unwrap_or(name))
-}
-
-/// A part of a checkpoint, as its record's key has it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-struct Part {
-    position: u64,
-    part: usize,
-    parts: usize,
 }
 
 impl KafkaLog {
@@ -100,6 +111,7 @@ impl KafkaLog {
             name: name.to_owned(),
             producer,
             consumer: None,
+            topic: None,
             asking: None,
         })
     }
@@ -152,6 +164,12 @@ impl KafkaLog {
                 )?
             }
         };
+        if *self.topic.get_or_insert(consumer.topic_id()) != consumer.topic_id() {
+            return Err(Error::Log(ClientError::TopicDeleted {
+                topic: self.name.clone(),
+                made_again: true,
+            }));
+        }
         let fetched = consumer.fetch()?;
         for record in fetched.records() {
             let record = record?;
@@ -193,12 +211,8 @@ fn may_pass(error: &ClientError) -> bool {
     }
 }
 
-fn is_out_of_range(error: &Error) -> bool {
-    let code = match error {
-        Error::Log(ClientError::Broker { code, .. }) => Some(*code),
-        _ => None,
-    };
-    code == Some(ErrorCode::OffsetOutOfRange)
+fn is_out_of_range(error: &ClientError) -> bool {
+    error.code() == Some(ErrorCode::OffsetOutOfRange)
 }
 
 fn now_ms() -> i64 {
@@ -231,7 +245,8 @@ impl Log for KafkaLog {
                 Ok(next) => return Ok(next),
                 Err(error) => error,
             };
-            if is_out_of_range(&error) {
+            let is_outside = matches!(&error, Error::Log(error) if is_out_of_range(error));
+            if is_outside {
                 let log_start = self.first()?;
                 if log_start > from {
                     return Err(Error::Trimmed {
@@ -241,7 +256,7 @@ impl Log for KafkaLog {
                 }
             }
             // A leader that has just begun may not have heard of all that another one has shown.
-            let passes = is_out_of_range(&error) || matches!(&error, Error::Log(error) if may_pass(error));
+            let passes = is_outside || matches!(&error, Error::Log(error) if may_pass(error));
             if !passes || until < Instant::now() {
                 return Err(error);
             }
@@ -250,6 +265,11 @@ impl Log for KafkaLog {
     }
 
     fn trim(&mut self, before: u64) -> Result<()> {
+        if self.name.ends_with(TWIN) {
+            return Err(Error::Twin {
+                name: self.name.clone(),
+            });
+        }
         let before = Offset(i64::try_from(before).unwrap_or(i64::MAX));
         patiently(|| self.cluster.delete_records(&self.name, PARTITION, before))?;
         Ok(())
@@ -257,33 +277,36 @@ impl Log for KafkaLog {
 
     fn save(&mut self, position: u64, state: &[u8]) -> Result<()> {
         let name = checkpoints_of(&self.name);
-        let cluster = &mut self.cluster;
-        let mut producer = Producer::new(cluster, &name, PARTITION, ProducerOptions::default())?;
-        let parts = state.len().div_ceil(PART_BYTES).max(1);
-        let mut first = None;
-        for part in 0..parts {
-            let key = Part {
-                position,
-                part,
-                parts,
-            };
-            let key = serde_json::to_vec(&key).expect("numbers have a form in JSON");
-            let bytes = &state[part * PART_BYTES..state.len().min((part + 1) * PART_BYTES)];
-            producer.append(now_ms(), Some(&key), Some(bytes), &[]);
-            let at = send(&mut producer, cluster)?;
-            first = first.or(at);
+        for _ in 0..SAVES_MAX {
+            let cluster = &mut self.cluster;
+            let mut producer = Producer::new(cluster, &name, PARTITION, ProducerOptions::default())?;
+            for (key, part) in parts(position, state) {
+                producer.append(now_ms(), Some(&key), Some(part), &[]);
+                send(&mut producer, cluster)?;
+            }
+            let best = self.gather()?.filter(|best| best.position >= position);
+            // Another process may have given up the first part before this one was whole.
+            let Some(best) = best else { continue };
+            let first = Offset(i64::try_from(best.first).unwrap_or(i64::MAX));
+            patiently(|| self.cluster.delete_records(&name, PARTITION, first))?;
+            return Ok(());
         }
-        // It is whole: those before it are of no more use.
-        if let Some(first) = first {
-            patiently(|| cluster.delete_records(&name, PARTITION, first))?;
-        }
-        Ok(())
+        Err(Error::Checkpoint {
+            position,
+            why: format!("it was written {SAVES_MAX} times, and others have given up parts of it each time"),
+        })
     }
 
     fn load(&mut self) -> Result<Option<(u64, Vec<u8>)>> {
+        Ok(self.gather()?.map(|whole| (whole.position, whole.state)))
+    }
+}
+
+impl KafkaLog {
+    /// The checkpoint that counts, if there is a topic for them and a whole one in it.
+    fn gather(&mut self) -> Result<Option<Whole>> {
         let name = checkpoints_of(&self.name);
-        let cluster = &mut self.cluster;
-        match cluster.topic(&name) {
+        match self.cluster.topic(&name) {
             Ok(_) => {}
             Err(ClientError::Broker {
                 code: ErrorCode::UnknownTopicOrPartition,
@@ -291,47 +314,34 @@ impl Log for KafkaLog {
             }) => return Ok(None),
             Err(error) => return Err(error.into()),
         }
-        let end = patiently(|| cluster.offset(&name, PARTITION, OffsetQuery::Latest))?;
-        let end = end.unwrap_or(Offset(0));
-        let mut consumer = Consumer::new(
-            cluster,
-            &name,
-            PARTITION,
-            Start::Earliest,
-            ConsumerOptions::default(),
-        )?;
-        // Two processes may have kept checkpoints at the same time.
-        let mut gathered: BTreeMap<(u64, usize), Vec<u8>> = BTreeMap::new();
-        let mut have: BTreeMap<(u64, usize), usize> = BTreeMap::new();
-        let mut newest = None;
-        while consumer.position() < end {
-            for record in consumer.fetch()?.records() {
-                let record = record?;
-                let (key, value) = (record.key.unwrap_or_default(), record.value.unwrap_or_default());
-                let Ok(Part {
-                    position,
-                    part,
-                    parts,
-                }) = serde_json::from_slice(&key)
-                else {
-                    continue;
-                };
-                let of = (position, parts);
-                if part == 0 {
-                    gathered.insert(of, Vec::new());
-                    have.insert(of, 0);
+        let until = Instant::now() + PATIENCE;
+        loop {
+            match gather_once(&mut self.cluster, &name) {
+                Ok(found) => return Ok(found),
+                // Somebody gives up earlier ones, or another node is about to take over.
+                Err(error) if (may_pass(&error) || is_out_of_range(&error)) && Instant::now() < until => {
+                    sleep(PAUSE);
                 }
-                let Some(count) = have.get_mut(&of).filter(|count| **count == part) else {
-                    continue;
-                };
-                *count += 1;
-                gathered.entry(of).or_default().extend_from_slice(&value);
-                if *count == parts {
-                    have.remove(&of);
-                    newest = gathered.remove(&of).map(|state| (position, state));
-                }
+                Err(error) => return Err(error.into()),
             }
         }
-        Ok(newest)
     }
+}
+
+fn gather_once(cluster: &mut Cluster, name: &str) -> Result<Option<Whole>, ClientError> {
+    let end = cluster
+        .offset(name, PARTITION, OffsetQuery::Latest)?
+        .unwrap_or(Offset(0));
+    let options = ConsumerOptions::default();
+    let mut consumer = Consumer::new(cluster, name, PARTITION, Start::Earliest, options)?;
+    let mut gathering = Gathering::default();
+    while consumer.position() < end {
+        for record in consumer.fetch()?.records() {
+            let record = record?;
+            let key = record.key.as_deref().unwrap_or_default();
+            let value = record.value.as_deref().unwrap_or_default();
+            gathering.take(record.offset.0.unsigned_abs(), key, value);
+        }
+    }
+    Ok(gathering.best())
 }

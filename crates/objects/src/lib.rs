@@ -12,6 +12,7 @@
 //! An entry that cannot be read must stop a view, never be passed over: views that passed over different entries would differ for ever. docs/objects.md has each
 //! call's promise.
 
+mod checkpoints;
 mod entry;
 mod error;
 mod handles;
@@ -24,7 +25,7 @@ mod view;
 pub use entry::{Entry, ItemId, Read, Step};
 pub use error::{Error, Refusal, Result};
 pub use handles::{Counter, Map, Queue, Register};
-pub use kafka::{KafkaLog, create};
+pub use kafka::{KafkaLog, create, create_checkpoints};
 pub use log::{Log, MemoryLog, Record};
 pub use space::Space;
 pub use transaction::Transaction;

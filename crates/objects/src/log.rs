@@ -43,7 +43,7 @@ pub trait Log {
     /// `Log`.
     fn trim(&mut self, before: u64) -> Result<()>;
 
-    /// Keeps what all entries below a position amount to, durably, in the place of an earlier one.
+    /// Keeps what all entries below a position amount to, durably, unless there is something of a greater one.
     ///
     /// # Errors
     /// `Log`.
@@ -106,7 +106,10 @@ impl Log for MemoryLog {
     }
 
     fn save(&mut self, position: u64, state: &[u8]) -> Result<()> {
-        self.0.borrow_mut().saved = Some((position, state.to_vec()));
+        let mut kept = self.0.borrow_mut();
+        if kept.saved.as_ref().is_none_or(|(before, _)| *before <= position) {
+            kept.saved = Some((position, state.to_vec()));
+        }
         Ok(())
     }
 

@@ -3,12 +3,15 @@
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::entry::{ENTRY_KEY, Entry, ItemId, Step};
+use crate::entry::{ANY_ENTRY, ENTRY_KEY, Entry, ItemId, Step};
 use crate::error::{Error, Result};
 use crate::handles::{Counter, Map, Queue, Register};
-use crate::log::Log;
-use crate::transaction::{Transaction, json};
+use crate::log::{Log, Record};
+use crate::transaction::{Transaction, json, json_or_none};
 use crate::view::{Done, Outcome, View, typed};
+
+/// Reads in vain of what has to be there, each of which waits for a moment.
+const EMPTY_READS_MAX: usize = 40;
 
 /// See the module. Calls that read ask the log for its tail and play up to it first, so each sees all that was answered to anybody before it began.
 #[derive(Debug)]
@@ -42,32 +45,31 @@ impl<L: Log> Space<L> {
     /// # Errors
     /// `Unreadable`, `Trimmed`, `Log`.
     pub fn sync(&mut self) -> Result<&View> {
-        let tail = self.log.tail()?;
+        let (tail, next) = (self.log.tail()?, self.view.next());
+        if tail < next {
+            return Err(Error::Shorter { tail, next });
+        }
         self.play(tail, None)?;
         Ok(&self.view)
     }
 
-    /// Plays up to a tail; returns what the entry at a position has come to.
+    /// Plays up to a tail; returns what the entry at a position has come to, if that was played. Where others have forgotten what is to be played, the checkpoint stands
+    /// for it.
     fn play(&mut self, tail: u64, own: Option<u64>) -> Result<Option<Outcome>> {
         let mut found = None;
-        let Space { log, view } = self;
-        while view.next() < tail {
-            let next = log.read(view.next(), &mut |record| {
-                let outcome = match (record.key, record.value) {
-                    (Some(ENTRY_KEY), Some(value)) => {
-                        let entry = Entry::decode(record.position, value)?;
-                        Some(view.apply(record.position, &entry))
+        while self.view.next() < tail {
+            // What comes along of what is behind is played, too.
+            match play_on(&mut self.log, &mut self.view, (u64::MAX, own)) {
+                Ok(outcome) => found = found.or(outcome),
+                Err(Error::Trimmed { log_start, next }) => {
+                    let (position, state) = self.log.load()?.unwrap_or_default();
+                    if position < log_start || position <= next {
+                        return Err(Error::Trimmed { log_start, next });
                     }
-                    _ => None,
-                };
-                if own == Some(record.position) {
-                    found = outcome;
+                    self.view = View::decode(position, &state)?;
                 }
-                Ok(())
-            })?;
-            if next > view.next() {
-                // There is nothing of ours up to there.
-                view.pass(next);
+                Err(Error::Missing { next, .. }) => return Err(Error::Missing { next, tail }),
+                Err(error) => return Err(error),
             }
         }
         Ok(found)
@@ -76,7 +78,7 @@ impl<L: Log> Space<L> {
     /// Appends an entry and plays it. Returns its position and what it has come to.
     ///
     /// # Errors
-    /// `Name`, `Log`, `Unplaced`: in the last two cases it may have taken effect.
+    /// `Name`: nothing was appended. `Log`, `Unplaced`, and as [`Space::sync`]: it may have taken effect.
     pub fn commit(&mut self, entry: &Entry) -> Result<(u64, Outcome)> {
         let position = self.log.append(ENTRY_KEY, &entry.encode()?)?;
         let outcome = self.play(position + 1, Some(position))?;
@@ -119,27 +121,18 @@ impl<L: Log> Space<L> {
     /// The view as it was when the log ended at a position.
     ///
     /// # Errors
-    /// `Trimmed`, `Unreadable`, `Log`; `Checkpoint` if a later one is all that is left.
+    /// `Ahead`; `Trimmed` if it was forgotten; `Checkpoint`, `Unreadable`, `Log`.
     pub fn at(&mut self, position: u64) -> Result<View> {
+        let tail = self.log.tail()?;
+        if position > tail {
+            return Err(Error::Ahead { position, tail });
+        }
         let mut view = match self.log.load()? {
             Some((of, state)) if of <= position => View::decode(of, &state)?,
             _ => View::default(),
         };
-        let mut is_over = view.next() >= position;
-        while !is_over {
-            let next = self.log.read(view.next(), &mut |record| {
-                if record.position < position
-                    && let (Some(ENTRY_KEY), Some(value)) = (record.key, record.value)
-                {
-                    view.apply(record.position, &Entry::decode(record.position, value)?);
-                }
-                Ok(())
-            })?;
-            is_over = next >= position;
-            let next = next.min(position);
-            if next > view.next() {
-                view.pass(next);
-            }
+        while view.next() < position {
+            play_on(&mut self.log, &mut view, (position, None))?;
         }
         Ok(view)
     }
@@ -217,6 +210,9 @@ impl<L: Log> Space<L> {
     /// # Errors
     /// `Refused`, `Value`, and as [`Space::commit`].
     pub fn take<T: DeserializeOwned>(&mut self, queue: &Queue<T>) -> Result<Option<(ItemId, T)>> {
+        if self.sync()?.queue_len(queue)? == 0 {
+            return Ok(None);
+        }
         let (_, done) = self.one(Step::Take {
             queue: queue.name().to_owned(),
         })?;
@@ -276,12 +272,12 @@ impl<L: Log> Space<L> {
     pub fn set<T: Serialize>(&mut self, register: &Register<T>, value: Option<&T>) -> Result<u64> {
         let (position, _) = self.one(Step::Set {
             register: register.name().to_owned(),
-            value: json(register.name(), &value)?,
+            value: json_or_none(register.name(), value)?,
         })?;
         Ok(position)
     }
 
-    /// Gives a register a value if it has the one that is expected; says if it had.
+    /// Gives a register a value if it has the one that is expected. Returns the position of that, or `None` if it had another one.
     ///
     /// # Errors
     /// `Refused`, `Value`, and as [`Space::commit`].
@@ -290,17 +286,71 @@ impl<L: Log> Space<L> {
         register: &Register<T>,
         expected: Option<&T>,
         value: Option<&T>,
-    ) -> Result<bool>
+    ) -> Result<Option<u64>>
     where
         T: Serialize + DeserializeOwned + PartialEq,
     {
-        let (is_so, _) = self.transact(|transaction| {
-            let is_so = transaction.value(register)?.as_ref() == expected;
-            if is_so {
+        let ((), position) = self.transact(|transaction| {
+            if transaction.value(register)?.as_ref() == expected {
                 transaction.set(register, value)?;
             }
-            Ok::<bool, Error>(is_so)
+            Ok::<(), Error>(())
         })?;
-        Ok(is_so)
+        Ok(position)
+    }
+}
+
+/// Plays what the log gives at once: of what is below a position, or all. Returns what the entry at a position has come to, if it was among that.
+fn play_on<L: Log>(
+    log: &mut L,
+    view: &mut View,
+    (below, own): (u64, Option<u64>),
+) -> Result<Option<Outcome>> {
+    let (mut found, from) = (None, view.next());
+    for _ in 0..EMPTY_READS_MAX {
+        log.read(from, &mut |record| {
+            if record.position >= below {
+                // It is played when it is asked for.
+                return Ok(());
+            }
+            // Each position has a record, of whomever.
+            if record.position != view.next() {
+                return Err(Error::Trimmed {
+                    log_start: record.position,
+                    next: view.next(),
+                });
+            }
+            let outcome = play_one(view, record)?;
+            if own == Some(record.position) {
+                found = outcome;
+            }
+            Ok(())
+        })?;
+        if view.next() > from {
+            return Ok(found);
+        }
+    }
+    Err(Error::Missing {
+        next: from,
+        tail: below,
+    })
+}
+
+/// Plays the next record; returns what it has come to, if it is an entry.
+fn play_one(view: &mut View, record: Record<'_>) -> Result<Option<Outcome>> {
+    let key = record.key.unwrap_or_default();
+    match record.value {
+        Some(value) if key == ENTRY_KEY => {
+            let entry = Entry::decode(record.position, value)?;
+            Ok(Some(view.apply(record.position, &entry)))
+        }
+        _ if key.starts_with(ANY_ENTRY) => Err(Error::Unreadable {
+            position: record.position,
+            why: format!("its version is {:?}", String::from_utf8_lossy(key)),
+        }),
+        _ => {
+            view.pass(record.position + 1);
+            Ok(None)
+        }
     }
 }

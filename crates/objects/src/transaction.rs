@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::entry::{Entry, ItemId, Read, Step};
-use crate::error::{Error, Result};
+use crate::error::{Error, Refusal, Result};
 use crate::handles::{Counter, Map, Queue, Register};
 use crate::view::{View, typed};
 
@@ -62,6 +62,25 @@ impl<'a> Transaction<'a> {
         }
         self.note(map.name(), Some(key));
         Ok(self.view.get(map, key)?.map(|(value, _)| value))
+    }
+
+    /// The keys of a map with their values, all of them. Whatever is changed in the map since is in the way.
+    ///
+    /// # Errors
+    /// `Refused`, `Value`.
+    pub fn entries<V: DeserializeOwned>(&mut self, map: &Map<V>) -> Result<BTreeMap<String, V>> {
+        self.note(map.name(), None);
+        let mut entries: BTreeMap<String, V> = self.view.entries(map, "", usize::MAX)?.into_iter().collect();
+        for step in &self.steps {
+            match step {
+                Step::Put { map: of, key, value } if of == map.name() => {
+                    entries.insert(key.clone(), typed(of, value)?);
+                }
+                Step::Remove { map: of, key } if of == map.name() => drop(entries.remove(key)),
+                _ => {}
+            }
+        }
+        Ok(entries)
     }
 
     /// Gives a key a value.
@@ -124,7 +143,7 @@ impl<'a> Transaction<'a> {
     /// The sum of a counter.
     ///
     /// # Errors
-    /// `Refused`; `GivenUp` where the sum has no place in 64 bits.
+    /// `Refused`.
     pub fn count(&mut self, counter: &Counter) -> Result<i64> {
         self.note(counter.name(), None);
         let added = self.steps.iter().filter_map(|step| match step {
@@ -132,10 +151,11 @@ impl<'a> Transaction<'a> {
             _ => None,
         });
         let sum = self.view.count(counter)?;
-        added
-            .into_iter()
-            .try_fold(sum, i64::checked_add)
-            .ok_or(Error::GivenUp)
+        added.into_iter().try_fold(sum, i64::checked_add).ok_or_else(|| {
+            Error::Refused(Refusal::Overflow {
+                object: counter.name().to_owned(),
+            })
+        })
     }
 
     /// Adds to a counter.
@@ -172,16 +192,54 @@ impl<'a> Transaction<'a> {
     pub fn set<T: Serialize>(&mut self, register: &Register<T>, value: Option<&T>) -> Result<()> {
         self.steps.push(Step::Set {
             register: register.name().to_owned(),
-            value: json(register.name(), &value)?,
+            value: json_or_none(register.name(), value)?,
         });
         Ok(())
     }
 }
 
+/// The deepest nesting of a value: readers of JSON bound it, too, and what is written must be read.
+const DEPTH_MAX: usize = 64;
+
 /// A value in JSON.
 pub(crate) fn json<T: Serialize>(object: &str, value: &T) -> Result<Value> {
-    serde_json::to_value(value).map_err(|error| Error::Value {
+    let unkept = |why: String| Error::Value {
         object: object.to_owned(),
-        why: error.to_string(),
-    })
+        why,
+    };
+    let value = serde_json::to_value(value).map_err(|error| unkept(error.to_string()))?;
+    match depth(&value) > DEPTH_MAX {
+        true => Err(unkept(format!("it is nested more than {DEPTH_MAX} deep"))),
+        false => Ok(value),
+    }
+}
+
+/// The value of a register in JSON, where null stands for none.
+pub(crate) fn json_or_none<T: Serialize>(object: &str, value: Option<&T>) -> Result<Value> {
+    let written = json(object, &value)?;
+    match value.is_some() && written.is_null() {
+        true => Err(Error::Value {
+            object: object.to_owned(),
+            why: "it is null in JSON, which stands for no value".to_owned(),
+        }),
+        false => Ok(written),
+    }
+}
+
+/// How deep a value is nested. One that is too deep is not looked through to its end.
+fn depth(value: &Value) -> usize {
+    let mut deepest = 0;
+    let mut open = vec![(value, 1)];
+    while let Some((value, depth)) = open.pop() {
+        deepest = deepest.max(depth);
+        if deepest > DEPTH_MAX {
+            break;
+        }
+        match value {
+            Value::Array(items) => open.extend(items.iter().map(|item| (item, depth + 1))),
+            Value::Object(fields) => open.extend(fields.values().map(|field| (field, depth + 1))),
+            _ => {}
+        }
+    }
+    deepest
 }

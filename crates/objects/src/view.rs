@@ -203,13 +203,28 @@ impl View {
                 self.map_mut(map, changed).insert(key.clone(), kept);
                 Done::Changed
             }
-            Step::Remove { map, key } => Done::Gone(self.map_mut(map, changed).remove(key).is_some()),
+            // What changes nothing is no change: it is in nobody's way.
+            Step::Remove { map, key } => {
+                let is_there = matches!(self.state_of(map), Some(State::Map(map)) if map.contains_key(key));
+                Done::Gone(is_there && self.map_mut(map, changed).remove(key).is_some())
+            }
             Step::Enqueue { queue, value } => {
                 self.queue_mut(queue, changed).insert(at, value.clone());
                 Done::Enqueued(at)
             }
-            Step::Take { queue } => Done::Taken(self.queue_mut(queue, changed).pop_first()),
-            Step::Discard { queue, id } => Done::Gone(self.queue_mut(queue, changed).remove(id).is_some()),
+            Step::Take { queue } => {
+                let is_there = matches!(self.state_of(queue), Some(State::Queue(queue)) if !queue.is_empty());
+                Done::Taken(
+                    is_there
+                        .then(|| self.queue_mut(queue, changed).pop_first())
+                        .flatten(),
+                )
+            }
+            Step::Discard { queue, id } => {
+                let is_there =
+                    matches!(self.state_of(queue), Some(State::Queue(queue)) if queue.contains_key(id));
+                Done::Gone(is_there && self.queue_mut(queue, changed).remove(id).is_some())
+            }
             Step::Add { counter, count } => {
                 let sum = self.sum(counter) + count;
                 *self.state_mut(counter, changed, || State::Counter(0)) = State::Counter(sum);
@@ -247,8 +262,12 @@ impl View {
         }
     }
 
+    fn state_of(&self, name: &str) -> Option<&State> {
+        self.objects.get(name).map(|object| &object.state)
+    }
+
     fn sum(&self, counter: &str) -> i64 {
-        match self.objects.get(counter).map(|object| &object.state) {
+        match self.state_of(counter) {
             Some(State::Counter(sum)) => *sum,
             _ => 0,
         }

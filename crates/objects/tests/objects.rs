@@ -25,8 +25,13 @@ fn what_one_writes_others_read() {
     assert!(!one.remove(&users, "ann").expect("remove"));
     assert_eq!(one.get(&users, "ann").expect("read"), None);
     let who: Register<String> = Register::new("who");
-    assert!(one.set_if(&who, None, Some(&"one".into())).expect("set"));
-    assert!(!two.set_if(&who, None, Some(&"two".into())).expect("set"));
+    let set = one.set_if(&who, None, Some(&"one".into())).expect("set");
+    assert_eq!(
+        set,
+        Some(two.sync().expect("read").next() - 1),
+        "the position is a fencing token"
+    );
+    assert_eq!(two.set_if(&who, None, Some(&"two".into())).expect("set"), None);
     assert_eq!(two.value(&who).expect("read"), Some("one".into()));
     two.set::<String>(&who, None).expect("set");
     assert_eq!(one.value(&who).expect("read"), None);
@@ -209,6 +214,102 @@ fn a_view_stops_at_what_it_cannot_read_and_passes_over_what_is_no_entry() {
     ));
 }
 
+/// Others have forgotten what a view has not played yet.
+#[test]
+fn a_view_that_lags_goes_on_from_the_checkpoint() {
+    let [mut one, mut two] = spaces();
+    let count = Counter::new("count");
+    one.add(&count, 1).expect("add");
+    assert_eq!(two.count(&count).expect("read"), 1);
+    one.add(&count, 1).expect("add");
+    one.checkpoint().expect("it is kept");
+    one.forget().expect("trimmed");
+    assert_eq!(two.add(&count, 1).expect("add"), 3);
+    assert_eq!(two.view(), one.sync().expect("read"));
+    let ahead = one.at(one.view().next() + 1);
+    assert!(matches!(ahead, Err(Error::Ahead { .. })), "{ahead:?}");
+}
+
+#[test]
+fn what_is_gone_without_a_checkpoint_is_told() {
+    let mut log = MemoryLog::default();
+    let mut one = Space::open(log.clone()).expect("it is empty");
+    let count = Counter::new("count");
+    one.add(&count, 1).expect("add");
+    one.add(&count, 1).expect("add");
+    log.trim(1).expect("trimmed");
+    let told = Space::open(log.clone()).expect_err("its beginning is gone");
+    assert!(
+        matches!(
+            told,
+            Error::Trimmed {
+                log_start: 1,
+                next: 0
+            }
+        ),
+        "{told:?}"
+    );
+    assert_eq!(one.add(&count, 1).expect("whoever has played it goes on"), 3);
+}
+
+#[test]
+fn what_changes_nothing_is_in_nobodys_way() {
+    let [mut one, mut two] = spaces();
+    let (users, jobs) = (Map::<u32>::new("users"), Queue::<u32>::new("jobs"));
+    one.put(&users, "ann", &1).expect("put");
+    let mut runs = 0;
+    one.transact(|transaction| {
+        runs += 1;
+        assert_eq!(transaction.entries(&users)?.len(), 1);
+        assert_eq!(transaction.first(&jobs)?, None);
+        assert!(!two.remove(&users, "bob")?);
+        assert!(!two.discard(&jobs, ItemId(0, 0))?);
+        assert_eq!(two.take(&jobs)?, None);
+        transaction.put(&users, "bob", &2)
+    })
+    .expect("it gets on");
+    assert_eq!(runs, 1);
+    assert_eq!(
+        two.sync().expect("read").objects().count(),
+        1,
+        "the queue is not there yet"
+    );
+    // All of a map is in the way of whoever has read all of it.
+    let mut runs = 0;
+    one.transact(|transaction| {
+        runs += 1;
+        let sum: u32 = transaction.entries(&users)?.values().sum();
+        if runs == 1 {
+            two.put(&users, "cat", &3)?;
+        }
+        transaction.put(&users, "sum", &sum)
+    })
+    .expect("it gets on");
+    assert_eq!((runs, two.get(&users, "sum").expect("read")), (2, Some(6)));
+}
+
+#[test]
+fn values_that_could_not_be_read_again_are_not_written() {
+    let [mut one, mut two] = spaces();
+    let deep: Map<serde_json::Value> = Map::new("deep");
+    let nested = |levels: usize| (0..levels).fold(serde_json::Value::from(1), |value, _| vec![value].into());
+    let refused = one.put(&deep, "x", &nested(64));
+    assert!(matches!(refused, Err(Error::Value { .. })), "{refused:?}");
+    one.put(&deep, "x", &nested(63)).expect("put");
+    one.checkpoint().expect("it is kept");
+    assert_eq!(two.get(&deep, "x").expect("read"), Some(nested(63)));
+    let none: Register<Option<u32>> = Register::new("none");
+    let refused = one.set(&none, Some(&None));
+    assert!(matches!(refused, Err(Error::Value { .. })), "{refused:?}");
+    let later = MemoryLog::default();
+    later.clone().append(b"objects 2", b"{}").expect("appended");
+    let refused = Space::open(later).expect_err("a later version has written it");
+    assert!(
+        matches!(refused, Error::Unreadable { position: 0, .. }),
+        "{refused:?}"
+    );
+}
+
 #[test]
 fn names_have_bounds() {
     let [mut one] = spaces();
@@ -225,7 +326,7 @@ fn names_have_bounds() {
 /// What a process does next.
 #[derive(Debug, Clone)]
 enum Act {
-    /// Moves some from one account to another, in a transaction.
+    /// Moves some from one account to another, in a transaction; another process moves one on to the third meanwhile.
     Move {
         from: usize,
         to: usize,
@@ -234,6 +335,7 @@ enum Act {
     Enqueue,
     Take,
     Checkpoint,
+    Forget,
 }
 
 fn act() -> impl Strategy<Value = (usize, Act)> {
@@ -242,8 +344,28 @@ fn act() -> impl Strategy<Value = (usize, Act)> {
         2 => Just(Act::Enqueue),
         2 => Just(Act::Take),
         1 => Just(Act::Checkpoint),
+        1 => Just(Act::Forget),
     ];
     (0..3_usize, act)
+}
+
+/// Moves some from one account to another.
+fn transfer(
+    space: &mut Shared,
+    accounts: &Map<i64>,
+    (from, to): (&str, &str),
+    amount: i64,
+) -> Result<(), Error> {
+    space.transact(|transaction| {
+        let left = transaction.get(accounts, from)?.expect("it was put") - amount;
+        if left < 0 {
+            return Err(Error::GivenUp);
+        }
+        transaction.put(accounts, from, &left)?;
+        let grown = transaction.get(accounts, to)?.expect("it was put") + amount;
+        transaction.put(accounts, to, &grown)
+    })?;
+    Ok(())
 }
 
 proptest! {
@@ -256,13 +378,20 @@ proptest! {
         for account in 0..3 {
             spaces[0].put(&accounts, &account.to_string(), &100).expect("put");
         }
+        let mut other = Space::open(log.clone()).expect("it is there");
         let (mut enqueued, mut taken) = (0, Vec::new());
         for (process, act) in acts {
             let space = &mut spaces[process];
             match act {
                 Act::Move { from, to, amount } => {
-                    let (from, to) = (from.to_string(), to.to_string());
+                    let third = (0..3).find(|account| ![from, to].contains(account)).expect("there are three");
+                    let (from, to, third) = (from.to_string(), to.to_string(), third.to_string());
+                    let mut runs = 0;
                     let _ = space.transact(|transaction| {
+                        runs += 1;
+                        if runs == 1 {
+                            let _ = transfer(&mut other, &accounts, (&to, &third), 1);
+                        }
                         let left = transaction.get(&accounts, &from)?.expect("it was put") - amount;
                         if left < 0 {
                             return Err(Error::GivenUp);
@@ -278,6 +407,7 @@ proptest! {
                 }
                 Act::Take => taken.extend(space.take(&jobs).expect("take").map(|(_, job)| job)),
                 Act::Checkpoint => drop(space.checkpoint().expect("kept")),
+                Act::Forget => drop(space.forget().expect("trimmed")),
             }
         }
         let mut last = Space::open(log).expect("it is there");

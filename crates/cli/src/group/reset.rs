@@ -144,7 +144,7 @@ pub(super) fn run(arguments: &ResetArguments) -> Result<()> {
 /// is gone stays as it is.
 fn moves(cluster: &mut Cluster, arguments: &ResetArguments) -> Result<Vec<Move>> {
     let committed = cluster.group_offsets(&arguments.group.name)?;
-    let is_named = !arguments.topics.is_empty();
+    let is_named = !arguments.topics.is_empty() || arguments.target.to_cut.is_some();
     let mut moves = Vec::new();
     let wanted = match &arguments.target.to_cut {
         Some(at) => BTreeMap::from([(at.topic.clone(), None)]),
@@ -269,7 +269,9 @@ impl Reach {
             _ if target.to_latest => tail,
             _ => first,
         };
-        Ok((wanted, wanted.clamp(first, tail)))
+        // A cut may be told a moment before its partitions show all that lies below it.
+        let most = if at_cut.is_some() { wanted.max(tail) } else { tail };
+        Ok((wanted, wanted.clamp(first, most)))
     }
 }
 
@@ -343,6 +345,8 @@ mod tests {
             shift: None,
             to_cut: None,
         };
+        let at_cut = |partition| reach.target(&none(), "t", partition, None).ok();
+        assert_eq!(at_cut(1), Some((8, 8)), "it is not shown so far yet");
         let to = |target: Target, from| reach.target(&target, "t", 0, from).ok().map(|(_, to)| to);
         let offset = |offset| Target {
             to_offset: Some(offset),
