@@ -5,6 +5,7 @@
 //!   jobs submit  BROKERS SPACE COUNT    enqueues jobs
 //!   jobs work    BROKERS SPACE NAME     does jobs until all are done; start as many as you like
 //!   jobs result  BROKERS SPACE COUNT    waits until so many are done, and checks that each is done once
+//!   jobs forget  BROKERS SPACE          keeps a checkpoint, and gives up the entries before it
 //! ```
 //! A worker takes a job and notes that it has it, in one transaction; when it is done, it notes that in another one, which comes to nothing if the job was given to somebody else
 //! meanwhile. One worker holds the lock: it gives back the jobs of workers that show no sign of life. Whoever sees none of the holder's takes the lock from it.
@@ -63,7 +64,7 @@ type Shared = Space<KafkaLog>;
 fn main() -> Result<(), Box<dyn AnyError>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [what, brokers, space, rest @ ..] = arguments.as_slice() else {
-        return Err("jobs create|submit|work|result BROKERS SPACE [COUNT|NAME]".into());
+        return Err("jobs create|submit|work|result|forget BROKERS SPACE [COUNT|NAME]".into());
     };
     let connect = || Cluster::connect(brokers, ConnectionOptions::default());
     let open = || Ok::<_, Box<dyn AnyError>>(Space::open(KafkaLog::new(connect()?, space)?)?);
@@ -79,8 +80,16 @@ fn main() -> Result<(), Box<dyn AnyError>> {
             })?;
         }
         ("work", [name]) => work(&mut open()?, &jobs, name)?,
+        ("forget", []) => {
+            let mut space = open()?;
+            let position = space.checkpoint()?;
+            space.forget()?;
+            println!("entries before {position} are forgotten");
+        }
         ("result", [count]) => result(&mut open()?, &jobs, count.parse()?)?,
-        _ => return Err("create takes nothing more, submit and result a count, work a name".into()),
+        _ => {
+            return Err("create and forget take nothing more, submit and result a count, work a name".into());
+        }
     }
     Ok(())
 }
