@@ -1,4 +1,4 @@
-//! What calls on objects cost, beside what they are made of: an append to the log, and a question for its tail.
+//! The cost of calls on objects, beside that of their parts: an append to the log, and a question for its tail.
 //!
 //! ```text
 //!   figures BROKERS SPACE [SECONDS]     rows of one process, then of 1 to 16 that write at the same time

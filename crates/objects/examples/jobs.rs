@@ -35,7 +35,7 @@ struct Running {
 struct Jobs {
     queue: Queue<u64>,
     running: Map<Running>,
-    /// Who has done each job.
+    /// The worker that has done each job.
     done: Map<String>,
     finished: Counter,
     /// The same, as a value that each worker reads and writes: what a transaction is for.
@@ -94,7 +94,7 @@ fn main() -> Result<(), Box<dyn AnyError>> {
     Ok(())
 }
 
-/// What a worker has seen of another one.
+/// The signs of life of another worker, as one has seen them.
 struct Seen {
     beat: u64,
     since: Instant,

@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 
 /// The key of an entry's record. Records with other keys are no entries, and are passed over.
 pub(crate) const ENTRY_KEY: &[u8] = b"objects 1";
-/// What the keys of all versions begin with.
+/// The beginning of the keys of all versions.
 pub(crate) const ANY_ENTRY: &[u8] = b"objects ";
 /// As much of a name as errors tell.
 const NAME_CHARS_TOLD: usize = 40;
@@ -99,14 +99,14 @@ impl Step {
     }
 }
 
-/// What one transaction has read, and does: all of it, or nothing.
+/// The reads and the steps of one transaction, which takes effect whole or not at all.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Entry {
-    /// What it depends on.
+    /// All that it depends on.
     #[serde(rename = "if", default, skip_serializing_if = "Vec::is_empty")]
     pub reads: Vec<Read>,
-    /// What it does, in this order.
+    /// The steps, in this order.
     #[serde(rename = "do")]
     pub steps: Vec<Step>,
 }

@@ -13,9 +13,9 @@ pub enum Refusal {
     Kind {
         /// Its name.
         object: String,
-        /// What it is.
+        /// Its kind.
         is: &'static str,
-        /// What it was used as.
+        /// The kind that it was used as.
         wanted: &'static str,
     },
     /// A counter would pass its bounds.
@@ -55,7 +55,7 @@ pub enum Error {
         /// The reason.
         why: String,
     },
-    /// What a view was to begin with is gone.
+    /// The records that were to be played next are gone.
     #[error(
         "the log begins at position {log_start}, the view ends at {next}, and no checkpoint stands for what was between"
     )]

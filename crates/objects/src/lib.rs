@@ -7,7 +7,7 @@
 //! ```
 //! A *space* is a log and what its entries amount to. An *entry* says what a transaction has read and what it does; every process that plays the same entries has
 //! the same *view*. Nothing decides but the log: a transaction took effect if nothing that it has read was changed before its entry, and everybody who plays it
-//! finds the same (Tango, SOSP 2013). What one process has written, every other one reads from then on: reads ask for the tail and play up to it.
+//! finds the same (Tango, SOSP 2013). Every process reads from then on what one has written: reads ask for the tail and play up to it.
 //!
 //! An entry that cannot be read must stop a view, never be passed over: views that passed over different entries would differ for ever. docs/objects.md has each
 //! call's promise.

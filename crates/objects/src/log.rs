@@ -1,4 +1,4 @@
-//! What a space needs of a log, and one in memory.
+//! The log that a space needs, and one in memory.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -49,7 +49,7 @@ pub trait Log {
     /// `Log`.
     fn save(&mut self, position: u64, state: &[u8]) -> Result<()>;
 
-    /// What was kept last, if anything was.
+    /// The checkpoint of the greatest position, if one was kept.
     ///
     /// # Errors
     /// `Log`.

@@ -35,7 +35,7 @@ impl<L: Log> Space<L> {
         Ok(space)
     }
 
-    /// What this process has played, as of some moment before.
+    /// The view that this process has played, as of some moment before.
     pub fn view(&self) -> &View {
         &self.view
     }
@@ -97,7 +97,7 @@ impl<L: Log> Space<L> {
     /// it has returned, and the position of the entry, if it does anything.
     ///
     /// # Errors
-    /// What the function returns, of the newest view: nothing is done then; and as [`Space::commit`].
+    /// The function's own, of the newest view: nothing is done then; and as [`Space::commit`].
     pub fn transact<T, E: From<Error>>(
         &mut self,
         mut run: impl FnMut(&mut Transaction<'_>) -> Result<T, E>,

@@ -11,7 +11,7 @@ use crate::error::{Error, Refusal, Result};
 use crate::handles::{Counter, Map, Queue, Register};
 use crate::view::{View, typed};
 
-/// Reads a view and gathers steps. What it does shows in what it reads of maps, counters and registers; what it enqueues, in no queue yet.
+/// Reads a view and gathers steps. Its steps show in its reads of maps, counters and registers, but in no queue yet.
 #[derive(Debug)]
 pub struct Transaction<'a> {
     view: &'a View,

@@ -10,7 +10,7 @@ use crate::entry::{Entry, ItemId, Read, Step};
 use crate::error::{Error, Refusal, Result};
 use crate::handles::{Counter, Map, Queue, Register};
 
-/// What one step has done.
+/// The effect of one step.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Done {
     /// It was carried out.
@@ -25,7 +25,7 @@ pub enum Done {
     Gone(bool),
 }
 
-/// What an entry has come to.
+/// The outcome of an entry.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Outcome {
     /// All its steps took effect.
@@ -103,7 +103,7 @@ impl State {
     }
 }
 
-/// What a step makes of an object.
+/// The kind of object that a step is for.
 fn kind_of(step: &Step) -> &'static str {
     match step {
         Step::Put { .. } | Step::Remove { .. } => MAP,
@@ -373,7 +373,7 @@ impl View {
         }
     }
 
-    /// What a transaction depends on that has read this.
+    /// The dependence of a transaction that has read this.
     pub(crate) fn read_of(&self, object: &str, key: Option<&str>) -> Read {
         let mut read = Read {
             object: object.to_owned(),

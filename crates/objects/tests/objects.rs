@@ -323,7 +323,7 @@ fn names_have_bounds() {
     assert!(matches!(refused, Err(Error::Name { .. })), "{refused:?}");
 }
 
-/// What a process does next.
+/// The next act of a process.
 #[derive(Debug, Clone)]
 enum Act {
     /// Moves some from one account to another, in a transaction; another process moves one on to the third meanwhile.

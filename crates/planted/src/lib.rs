@@ -270,7 +270,7 @@ bugs! {
     OrderedRemembered,
     /// A scribe gives away a position that it has promised, or that an earlier one may have.
     ClaimForgotten,
-    /// What earlier leaders of the lane have left behind counts as gone before the epoch is accepted.
+    /// Batches that earlier leaders of the lane have left behind count as gone before the epoch is accepted.
     LeftoversForgotten,
     /// The lane's leader reports while what it was promised a position for is not committed.
     ClaimReported,

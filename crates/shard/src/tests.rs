@@ -144,6 +144,16 @@ fn shard_of(
     shard
 }
 
+/// A shard at work with one partition, whose topic's order a scribe keeps.
+fn shard_with_order(partition: PartitionId) -> Rc<Shard> {
+    let ordered = settings_of(&[("ropewalk.order", "total")]);
+    let shard = shard_of(&SimulatedDisk::new(), &[(partition, ordered)], true);
+    shard.start_examining();
+    shard.start_flushing();
+    shard.start_serving();
+    shard
+}
+
 /// Gets the next journal file ready.
 fn prepare(shard: &Shard) {
     loop {

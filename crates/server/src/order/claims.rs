@@ -30,31 +30,23 @@ pub(crate) async fn carry_claims(core: Rc<Core>, shard: Rc<Shard>) {
     }
 }
 
-/// What a claim has come to.
-enum Carried {
-    /// The position is promised: the append is at its place.
-    Promised(Claimed),
-    /// Ask again.
-    Unsettled,
-}
-
 impl Core {
     /// Carries the claims of a partition, until none waits there.
     async fn carry_claims_of(self: Rc<Self>, shard: Rc<Shard>, id: PartitionId) {
         let mut until = Instant::now() + PATIENCE;
-        // The last append that was promised its position: the next one waits until that is ordered.
+        // The append that was promised its position just now: the next one waits until that is ordered, once.
         let mut staged: Option<Offset> = None;
         while let Some(position) = shard.next_claim(id) {
             match self.carry_claim(&shard, id, position).await {
-                Ok(Carried::Promised(claimed)) => {
+                Ok(Some(claimed)) => {
                     shard.append_claimed(id, position);
                     staged = Some(claimed.first);
                 }
-                Ok(Carried::Unsettled) if until <= Instant::now() => {
+                Ok(None) if until <= Instant::now() => {
                     shard.refuse_claims(id, &AppendRefusal::OrderNotOpen);
                 }
-                Ok(Carried::Unsettled) => {
-                    match staged {
+                Ok(None) => {
+                    match staged.take() {
                         Some(first) => shard.until_shown(id, first, REST).await,
                         None => sleep(REST).await,
                     }
@@ -67,21 +59,22 @@ impl Core {
         self.orders.claiming.borrow_mut().remove(&id);
     }
 
+    /// Returns the place of an append whose position is promised; `None` if the scribe is not settled, or an append before it is not ordered: ask again.
     async fn carry_claim(
         &self,
         shard: &Rc<Shard>,
         id: PartitionId,
         position: Position,
-    ) -> Result<Carried, AppendRefusal> {
+    ) -> Result<Option<Claimed>, AppendRefusal> {
         // In one turn: what the leader has reported before, it has reported to this scribe or to an earlier one.
         let scribe = self
             .scribe_of(id.topic)
             .filter(|(node, _)| *node == self.facts.node);
         let Some((_, scribe)) = scribe.filter(|_| shard.has_lease(id).is_ok_and(|is_held| is_held)) else {
-            return Ok(Carried::Unsettled);
+            return Ok(None);
         };
         let Some(claimed) = shard.begin_claim(id)? else {
-            return Ok(Carried::Unsettled);
+            return Ok(None);
         };
         let claim = Claim {
             scribe,
@@ -97,12 +90,12 @@ impl Core {
                 core.handle_claim(topic, &claim)
             });
         let refusal = match asked.await.unwrap_or(Err(ClaimRefusal::Unsettled)) {
-            Ok(()) => return Ok(Carried::Promised(claimed)),
+            Ok(()) => return Ok(Some(claimed)),
             Err(refusal) => refusal,
         };
         shard.end_claim(id);
         match refusal {
-            ClaimRefusal::Unsettled => Ok(Carried::Unsettled),
+            ClaimRefusal::Unsettled => Ok(None),
             ClaimRefusal::TailMoved { tail } => Err(AppendRefusal::TailMoved {
                 wanted: position,
                 tail,

@@ -43,7 +43,7 @@ fn offset_of(wire: &mut Wire, timestamp: i64) -> (i64, i64) {
     (found.offset, found.timestamp)
 }
 
-/// What is answered to an append to the twin that is for a position.
+/// The answer to an append to the twin that is for a position.
 fn append_for(wire: &mut Wire, topic: &str, batch: Bytes, tail: i64, acks: i16) -> PartitionProduceResponse {
     let mut request = produce_request(topic, 0, batch, acks);
     request.topic_data[0].partition_data[0].if_tail = tail;

@@ -16,10 +16,7 @@ const TOTAL: [(&str, &str); 1] = [("ropewalk.order", "total")];
 
 /// A shard whose partition the scribe has answered: nothing of it is ordered.
 fn claiming_shard() -> Rc<Shard> {
-    let shard = shard_of(&SimulatedDisk::new(), &[(ORDERED, settings_of(&TOTAL))], true);
-    shard.start_examining();
-    shard.start_flushing();
-    shard.start_serving();
+    let shard = shard_with_order(ORDERED);
     shard.handle_ordered(&told(0, 0, 0));
     assert_eq!(shard.take_order_reports(true), []);
     shard

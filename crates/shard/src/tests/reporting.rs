@@ -12,12 +12,7 @@ const ORDERED: PartitionId = PartitionId {
 };
 
 fn reporting_shard() -> Rc<Shard> {
-    let ordered = settings_of(&[("ropewalk.order", "total")]);
-    let shard = shard_of(&SimulatedDisk::new(), &[(ORDERED, ordered)], true);
-    shard.start_examining();
-    shard.start_flushing();
-    shard.start_serving();
-    shard
+    shard_with_order(ORDERED)
 }
 
 fn report(epoch: i32, tail: i64) -> Committed {
