@@ -15,6 +15,7 @@ FAULTS ?= 200
 COPIES ?=
 TABLES ?=
 ORDER ?=
+TRANSACTIONS ?=
 # How long `make fuzz` goes on.
 SECONDS ?= 60
 
@@ -29,9 +30,9 @@ help:
 	@echo "make verify   change nothing: format, lints, documentation, crate arrows"
 	@echo "make fix      format, and apply what the lints can apply"
 	@echo "make fuzz     TARGET=... SECONDS=60: fuzz one target; without TARGET, list them"
-	@echo "make sim      SEED=n, or SEEDS=2000; NODES=1 FAULTS=200 COPIES=1 BITS=1 TABLES=1 ORDER=1: whole nodes in one thread, with faults"
+	@echo "make sim      SEED=n, or SEEDS=2000; NODES=1 FAULTS=200 COPIES=1 BITS=1 TABLES=1 ORDER=1 TRANSACTIONS=1: whole nodes in one thread, with faults"
 	@echo "make bench    measure, and write the report"
-	@echo "make soak     what takes hours: many kills and power cuts, tests of many seeds, fuzzing, an hour of load"
+	@echo "make soak     what takes hours: many kills and power cuts, tests of many seeds, histories of transactions, fuzzing, an hour of load"
 
 run:
 	cargo build --release -p cli --bin ropewalk
@@ -62,9 +63,11 @@ test:
 	part cargo test --workspace --no-fail-fast; \
 	part cargo test --manifest-path fuzz/Cargo.toml --no-fail-fast; \
 	part tests/peers; \
-	part simulator --seeds 300; \
+	part simulator --seeds 200; \
 	part simulator --order --seeds 100; \
 	part simulator --nodes 3 --faults 40 --order --seeds 40; \
+	part simulator --transactions --seeds 20; \
+	part simulator --nodes 3 --faults 40 --transactions --seeds 8; \
 	part tests/run; \
 	echo "minutes of the parts:$${minutes#,}"; \
 	exit $$status
@@ -91,9 +94,9 @@ fix:
 sim:
 	cargo build --profile simulated -p simulator
 ifdef SEED
-	RUST_LOG=$${RUST_LOG:-simulator=info} "$(CARGO_TARGET_DIR)/simulated/simulator" --nodes "$(NODES)" --faults "$(FAULTS)" $(if $(COPIES),--copies) $(if $(BITS),--bits) $(if $(TABLES),--tables) $(if $(ORDER),--order) --seed "$(SEED)"
+	RUST_LOG=$${RUST_LOG:-simulator=info} "$(CARGO_TARGET_DIR)/simulated/simulator" --nodes "$(NODES)" --faults "$(FAULTS)" $(if $(COPIES),--copies) $(if $(BITS),--bits) $(if $(TABLES),--tables) $(if $(ORDER),--order) $(if $(TRANSACTIONS),--transactions) --seed "$(SEED)"
 else
-	"$(CARGO_TARGET_DIR)/simulated/simulator" --nodes "$(NODES)" --faults "$(FAULTS)" $(if $(COPIES),--copies) $(if $(BITS),--bits) $(if $(TABLES),--tables) $(if $(ORDER),--order) --seeds "$(SEEDS)"
+	"$(CARGO_TARGET_DIR)/simulated/simulator" --nodes "$(NODES)" --faults "$(FAULTS)" $(if $(COPIES),--copies) $(if $(BITS),--bits) $(if $(TABLES),--tables) $(if $(ORDER),--order) $(if $(TRANSACTIONS),--transactions) --seeds "$(SEEDS)"
 endif
 
 fuzz:

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use protocol::history::Configuration;
-use protocol::{BatchFacts, History, NodeId, ProducerId, ProducerLimits, Stamp};
+use protocol::{BatchFacts, Ending, History, NodeId, Part, ProducerId, ProducerLimits, Stamp};
 use record::{Epoch, Offset};
 
 use crate::input::Input;
@@ -55,6 +55,23 @@ fn batch(input: &mut Input<'_>) -> BatchFacts {
             epoch: i16::from(producer / 4 % 4),
             first_sequence: input.u16().into(),
         }),
+        part: part(input),
+    }
+}
+
+fn part(input: &mut Input<'_>) -> Part {
+    let ends = |commit, coordinator_epoch: u8, aborts| {
+        Part::Ends(Ending {
+            commit,
+            coordinator_epoch: coordinator_epoch.into(),
+            aborts,
+        })
+    };
+    match input.u8() % 4 {
+        0 => Part::Outside,
+        1 => Part::Inside,
+        2 => ends(true, input.u8(), None),
+        _ => ends(false, input.u8(), Some(Offset(input.u16().into()))),
     }
 }
 
@@ -62,7 +79,7 @@ fn batch(input: &mut Input<'_>) -> BatchFacts {
 pub fn seeds() -> Vec<Vec<u8>> {
     let mut history = History::new(ProducerLimits::default());
     let mut histories = vec![history.clone()];
-    let facts = |epoch, first: i64, producer: i64, first_sequence| BatchFacts {
+    let facts = |epoch, first: i64, producer: i64, first_sequence, part| BatchFacts {
         epoch: Epoch(epoch),
         first_offset: Offset(first),
         record_count: 10,
@@ -72,13 +89,20 @@ pub fn seeds() -> Vec<Vec<u8>> {
             epoch: 0,
             first_sequence,
         }),
+        part,
+    };
+    let committed = Ending {
+        commit: true,
+        coordinator_epoch: 3,
+        aborts: None,
     };
     let batches = [
-        facts(0, 0, 1, 0),
-        facts(0, 10, 0, 0),
-        facts(2, 20, 1, 10),
-        facts(2, 30, 2, 0),
-        facts(5, 40, 2, 10),
+        facts(0, 0, 1, 0, Part::Outside),
+        facts(0, 10, 0, 0, Part::Outside),
+        facts(2, 20, 1, 10, Part::Inside),
+        facts(2, 30, 2, 0, Part::Inside),
+        facts(5, 40, 2, 10, Part::Inside),
+        facts(5, 50, 2, -1, Part::Ends(committed)),
     ];
     for batch in &batches {
         history.replay(Duration::ZERO, batch).expect("in order");

@@ -65,7 +65,7 @@ class Attack:
 
     def wait_for_worst(self, blows=BLOWS_AT_WORST):
         """Waits until its crowd is there, if it has one, a blow was struck, and so many have been struck or repelled."""
-        wait_until(lambda: self.failure or self.struck and self.struck + self.repelled >= blows, 120, f"{self.name} strikes")
+        wait_until(lambda: self.failure or self.struck and self.struck + self.repelled >= blows, 240, f"{self.name} strikes")
 
     def finish(self):
         self.is_over.set()

@@ -13,16 +13,15 @@ LEAVE_SECONDS = 30
 
 
 class Client:
-    """A client that is installed. `lacks` names the codecs that it does not have, and what it has no way to administer; `refusal` is
-    what it says when it is refused a transaction, without regard to case, spaces and underscores."""
+    """A client that is installed. `lacks` names the codecs that it does not have, and what it has no way to administer."""
 
-    def __init__(self, name, lacks=(), refusal="TransactionalIdAuthorization"):
+    def __init__(self, name, lacks=()):
         done = subprocess.run([CLIENTS / name / "install"], capture_output=True, text=True)
         if done.returncode == SKIPPED:
             skip(f"{name} cannot be fetched: {done.stderr.strip()[-200:]}")
         demand(done.returncode == 0, f"{name} cannot be installed:\n{done.stderr}")
         self.name = name
-        self.lacks, self.refusal = lacks, refusal.lower()
+        self.lacks = lacks
         self.command = done.stdout.splitlines()
 
     def start(self, node, log, *arguments):
@@ -84,6 +83,10 @@ class Process:
         """SIGTERM: the program ends in order."""
         self.process.terminate()
         self._demand_end("SIGTERM", exit_code)
+
+    def end_input(self):
+        """Tells the program to end, without waiting for that."""
+        self.process.stdin.close()
 
     def finish(self):
         """The end of its input: the program ends in order."""

@@ -13,7 +13,8 @@ from suites_support.suite import demand, wait_until
 RUN = Path(__file__).resolve().parent.parent.parent / "bench/peers/kafka/run"
 SETTINGS = ["auto.create.topics.enable=false", "offsets.topic.num.partitions=1", "group.min.session.timeout.ms=1000",
             "group.consumer.session.timeout.ms=3000", "group.consumer.min.session.timeout.ms=3000", "group.consumer.heartbeat.interval.ms=500",
-            "group.consumer.min.heartbeat.interval.ms=500", "message.timestamp.type=CreateTime"]
+            "group.consumer.min.heartbeat.interval.ms=500", "message.timestamp.type=CreateTime", "transaction.state.log.num.partitions=4",
+            "transaction.abort.timed.out.transaction.cleanup.interval.ms=500"]
 
 
 def node_in(work, settings):
@@ -36,6 +37,7 @@ class KafkaNode:
         self.port = free_port()
         self.kafka = f"127.0.0.1:{self.port}"
         self.process = self.server = None
+        self.settings = list(SETTINGS)
         self.is_kafka = True
         self.nodes = [self]
         atexit.register(self.kill)
@@ -43,15 +45,22 @@ class KafkaNode:
     def start(self):
         said = self.work / "kafka.said"
         with open(said, "wb") as out:
-            self.process = subprocess.Popen([RUN, str(self.port), self.data, *SETTINGS], stdout=out, stderr=out,
+            self.process = subprocess.Popen([RUN, str(self.port), self.data, *self.settings], stdout=out, stderr=out,
                                             stdin=subprocess.DEVNULL, env={**os.environ, "HEAP": "384m"})
 
         def ready():
             demand(self.process.poll() is None, f"Kafka has ended:\n{said.read_text()}")
-            return said.read_text().startswith("ready")
+            # Before, it may complain that there is no log yet.
+            return "ready " in said.read_text()
 
         wait_until(ready, 180, "Kafka is ready")
         self.server = int(said.read_text().split()[-1])
+
+    def advertise(self, address):
+        self.settings.append(f"advertised.listeners=PLAINTEXT://{address}")
+
+    def signal(self, number):
+        os.kill(self.server, number)
 
     def restart(self):
         self.stop()

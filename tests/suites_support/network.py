@@ -30,17 +30,29 @@ _IFF_TUN_NO_HEADER = 0x1001
 
 def begin_apart():
     """Begins the suite anew in a network namespace of its own. Skips it where there can be none."""
+    lacked = begin_apart_if_possible()
+    if lacked:
+        skip(lacked)
+
+
+def begin_apart_if_possible():
+    """Begins the suite anew in a network namespace of its own; tells why there can be none."""
     if _APART in os.environ:
         _run("ip", "link", "set", "lo", "up")
-        return
+        return None
     for tool in ("unshare", "nsenter", "ip", "ss"):
         if shutil.which(tool) is None:
-            skip(f"there is no {tool}")
-    tried = subprocess.run(["unshare", "--net", "true"], capture_output=True, text=True)
+            return f"there is no {tool}"
+    tried = subprocess.run(["unshare", "--net", "ip", "tuntap", "add", "tried", "mode", "tun"], capture_output=True, text=True)
     if tried.returncode != 0:
-        skip(f"no network namespaces are allowed here: {tried.stderr.strip()}")
+        return f"no network namespaces, or no TUN devices, are allowed here: {tried.stderr.strip()}"
     command = ["unshare", "--net", sys.executable, "-B", *sys.argv]
     os.execvpe(command[0], command, {**os.environ, _APART: "1"})
+
+
+def both_ways(some, others):
+    """The pairs of places whose packets go from one of these to one of those, or back."""
+    return [(begin, end) for begin in some for end in others] + [(end, begin) for begin in some for end in others]
 
 
 class Network:

@@ -106,6 +106,10 @@ class Node:
         self._watch_cores()
         return time.monotonic() - began
 
+    def advertise(self, address):
+        """Clients are told this address in place of its own from the next start on."""
+        self.settings["kafka.advertised"] = address
+
     def restart(self):
         self.stop()
         self.start()

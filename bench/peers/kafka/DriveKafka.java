@@ -32,7 +32,7 @@ import org.apache.kafka.common.utils.AppInfoParser;
 
 /**
  * The driver with Kafka's own Java client: a log is a topic, a shard a partition. Also drives other servers of Kafka's
- * protocol, so it asks for no more than topics, producing and fetching: no consumer groups, no transactions.
+ * protocol, so it asks for no more than topics, producing and fetching: no consumer groups, and transactions where a command has them.
  */
 public final class DriveKafka implements SystemClient {
     /** A controller changes at most 10,000 things at once: larger topics grow in steps. */
@@ -91,6 +91,8 @@ public final class DriveKafka implements SystemClient {
         settings.put("delivery.timeout.ms", "30000; with retry default");
         settings.put("retries", "default; without retry each one counts as an error, and so does each batch that is split");
         settings.put("fetch.max.bytes, max.partition.fetch.bytes", "request_bytes");
+        settings.put("transactional.id, with transactional", "one for each producer; transaction.timeout.ms and the rest as by default");
+        settings.put("isolation.level", "read_committed where a transactional log is followed; else read_uncommitted (default)");
         settings.put("java", System.getProperty("java.version"));
         settings.putAll(replaced);
         return new Description("kafka-clients", AppInfoParser.getVersion(), settings);
@@ -175,12 +177,20 @@ public final class DriveKafka implements SystemClient {
 
     @Override
     public Appending append(Append append) {
-        Properties settings = producerSettings(append);
         return producer -> {
+            Properties settings = producerSettings(append);
+            if (append.transactional()) {
+                settings.put("transactional.id", append.log() + "-" + producer);
+            }
             KafkaProducer<byte[], byte[]> client =
                     new KafkaProducer<>(settings, new ByteArraySerializer(), new ByteArraySerializer());
             // Asks for the leaders now: else the first record would wait for them.
-            return ready(new TopicProducer(client, append.log()), () -> client.partitionsFor(append.log()));
+            return ready(new TopicProducer(client, append.log()), () -> {
+                client.partitionsFor(append.log());
+                if (append.transactional()) {
+                    client.initTransactions();
+                }
+            });
         };
     }
 
@@ -253,6 +263,16 @@ public final class DriveKafka implements SystemClient {
         }
 
         @Override
+        public void begin() {
+            client.beginTransaction();
+        }
+
+        @Override
+        public void commit() {
+            client.commitTransaction();
+        }
+
+        @Override
         public void flush() {
             client.flush();
         }
@@ -292,6 +312,7 @@ public final class DriveKafka implements SystemClient {
         settings.put("enable.auto.commit", false);
         settings.put("max.partition.fetch.bytes", read.requestBytes());
         settings.put("fetch.max.bytes", read.requestBytes());
+        settings.put("isolation.level", read.committed() ? "read_committed" : "read_uncommitted");
         KafkaConsumer<byte[], byte[]> client =
                 new KafkaConsumer<>(settings, new ByteArrayDeserializer(), new ByteArrayDeserializer());
         List<TopicPartition> partitions = own.stream().map(shard -> new TopicPartition(log, shard)).toList();

@@ -223,6 +223,7 @@ fn load(options: &AppendOptions) -> Append {
         rate: options.rate,
         follow: false,
         retry: false,
+        transactional: false,
     }
 }
 

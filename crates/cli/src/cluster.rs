@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use crate::output::{Output, counted, or_dash, table, tell};
 use crate::progress::Progress;
-use crate::remote::Remote;
-use crate::top::{change, http_address, http_of, look};
+use crate::remote::{OverHttp, Remote};
+use crate::top::{change, look};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -36,7 +36,7 @@ pub(crate) struct ClusterArguments {
 enum What {
     /// Tell which nodes there are, which of them are reached, and who keeps the metadata
     #[command(after_help = EXAMPLES)]
-    Status(Asked),
+    Status(OverHttp),
     /// Have a node give up all that it holds, and get nothing more
     #[command(after_help = "Examples:
   ropewalk cluster drain 3 --wait
@@ -66,7 +66,7 @@ everything for three seconds. This waits until all of them do.")]
 A new release writes nothing that the one before cannot read until this is
 said, so that each node can go back. Afterwards a node of the release
 before is refused. All nodes must be there.")]
-    Upgrade(Asked),
+    Upgrade(OverHttp),
     /// Take a stopped node that holds nothing out of the cluster
     #[command(after_help = "Example:
   ropewalk cluster remove 3
@@ -77,24 +77,6 @@ Its directory is refused if it comes back; an empty one joins as a new node.")]
     #[command(after_help = "Example:
   ropewalk cluster replace 3 4         node 3's disk is lost, and node 4 has joined in its place")]
     Replace(ReplaceArguments),
-}
-
-#[derive(Args)]
-struct Asked {
-    /// A node's HTTP address; without it, port 8092 of the host of --bootstrap
-    #[arg(long, value_name = "HOST:PORT", env = "ROPEWALK_HTTP", value_parser = http_address)]
-    http: Option<String>,
-    #[command(flatten)]
-    remote: Remote,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
-}
-
-impl Asked {
-    fn address(&self) -> String {
-        http_of(self.http.as_deref(), &self.remote)
-    }
 }
 
 #[derive(Args)]
@@ -112,7 +94,7 @@ struct OneNode {
     #[arg(value_parser = clap::value_parser!(i32).range(0..))]
     node: i32,
     #[command(flatten)]
-    asked: Asked,
+    asked: OverHttp,
 }
 
 #[derive(Args)]
@@ -136,7 +118,7 @@ struct ReplaceArguments {
     #[arg(value_parser = clap::value_parser!(i32).range(0..))]
     new: i32,
     #[command(flatten)]
-    asked: Asked,
+    asked: OverHttp,
 }
 
 pub(crate) fn run(arguments: &ClusterArguments) -> Result<()> {
@@ -187,7 +169,7 @@ fn prefer(arguments: &Prefer) -> Result<()> {
     )
 }
 
-fn upgrade(asked: &Asked) -> Result<()> {
+fn upgrade(asked: &OverHttp) -> Result<()> {
     let address = asked.address();
     let before = cluster_at(&address)?["feature_level"].clone();
     change(&address, "POST", "/v1/cluster/upgrade", &Value::Null)?;
@@ -211,7 +193,7 @@ fn upgrade(asked: &Asked) -> Result<()> {
     )
 }
 
-fn status(asked: &Asked) -> Result<()> {
+fn status(asked: &OverHttp) -> Result<()> {
     let cluster = cluster_at(&asked.address())?;
     let mut output = Output::open();
     match asked.json {

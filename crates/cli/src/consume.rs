@@ -9,9 +9,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use client::{
-    ClientError, Cluster, Consumer, ConsumerOptions, ErrorCode, Fetched, Offset, OffsetQuery, Start,
+    ClientError, Cluster, Consumer, ConsumerOptions, ErrorCode, Fetched, Isolation, Offset, Start,
     TopicMetadata,
 };
 
@@ -74,6 +74,10 @@ pub(crate) struct ConsumeArguments {
     /// Wait for new records in place of stopping at the last
     #[arg(long)]
     follow: bool,
+    /// The records of transactions that are printed: those of committed ones, up to the first that is open, or those of open and
+    /// aborted ones, too
+    #[arg(long, value_name = "WHICH", value_enum, default_value_t)]
+    isolation: Committed,
     /// Print this of each record, with placeholders such as {offset} and {value}
     #[arg(short, long, value_name = "TEXT", value_parser = Format::parse, conflicts_with_all = ["json", "key_separator"])]
     format: Option<Format>,
@@ -86,6 +90,14 @@ pub(crate) struct ConsumeArguments {
     /// Print each record as a JSON object on a line of its own, with offset, timestamp, key and headers
     #[arg(long)]
     json: bool,
+}
+
+/// `--isolation`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+enum Committed {
+    #[default]
+    Committed,
+    Uncommitted,
 }
 
 pub(crate) fn run(arguments: &ConsumeArguments) -> Result<()> {
@@ -115,6 +127,20 @@ impl ConsumeArguments {
     fn topic(&self) -> &str {
         let named = self.topic_flag.as_ref().or(self.topic.as_ref());
         named.expect("clap asks for one of them")
+    }
+
+    fn options(&self) -> ConsumerOptions {
+        ConsumerOptions {
+            isolation: self.isolation(),
+            ..ConsumerOptions::default()
+        }
+    }
+
+    fn isolation(&self) -> Isolation {
+        match self.isolation {
+            Committed::Committed => Isolation::Committed,
+            Committed::Uncommitted => Isolation::Uncommitted,
+        }
     }
 
     /// Says if an offset tells where it begins or stops, which means one partition.
@@ -161,7 +187,10 @@ fn partitions(arguments: &ConsumeArguments, topic: &TopicMetadata) -> Result<Vec
 /// Where to begin in a partition.
 fn start_of(arguments: &ConsumeArguments, cluster: &mut Cluster, partition: i32) -> Result<Start> {
     match arguments.last {
-        Some(count) => range::last(cluster, arguments.topic(), partition, count),
+        Some(count) => {
+            let latest = arguments.isolation().latest();
+            range::last(cluster, arguments.topic(), partition, latest, count)
+        }
         None => Ok(arguments.from.start()),
     }
 }
@@ -178,15 +207,14 @@ fn read_to_tail(
     // Before the tail: what is appended in between must not put the start beyond it.
     let start = start_of(arguments, cluster, partition)?;
     let tail = cluster
-        .offset(topic, partition, OffsetQuery::Latest)?
+        .offset(topic, partition, arguments.isolation().latest())?
         .unwrap_or(Offset::ZERO);
     if let Start::Offset(offset) = start
         && offset > tail
     {
         bail!("offset {offset} does not exist yet: partition {partition} of topic {topic} goes on at {tail}");
     }
-    let begin =
-        |cluster: &mut Cluster| Consumer::new(cluster, topic, partition, start, ConsumerOptions::default());
+    let begin = |cluster: &mut Cluster| Consumer::new(cluster, topic, partition, start, arguments.options());
     let mut consumer = begin(cluster)?;
     if consumer.topic_id() != described.id {
         let topic = topic.to_owned();

@@ -14,6 +14,7 @@ const DOCUMENTS: &[&str] = &[
     "docs/comparing.md",
     "docs/configs.md",
     "docs/operating.md",
+    "docs/transactions.md",
 ];
 
 #[test]

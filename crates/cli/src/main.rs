@@ -19,6 +19,7 @@ mod group;
 mod inspect;
 mod logging;
 mod man;
+mod named;
 mod node_options;
 mod output;
 mod produce;
@@ -30,6 +31,7 @@ mod signals;
 mod time;
 mod top;
 mod topic;
+mod txn;
 
 use std::num::{IntErrorKind, ParseFloatError, ParseIntError};
 use std::process::ExitCode;
@@ -76,6 +78,8 @@ enum Command {
     Topic(topic::TopicArguments),
     /// List, describe, reset or delete consumer groups, or forget their offsets
     Group(group::GroupArguments),
+    /// List, describe or abort transactions, or find those that hang
+    Txn(txn::TxnArguments),
     /// Tell how a cluster of several nodes stands
     Cluster(cluster::ClusterArguments),
     /// Append records from standard input or files to a topic
@@ -146,6 +150,7 @@ fn main() -> ExitCode {
         Command::Config(arguments) => show_config::run(&arguments),
         Command::Topic(arguments) => topic::run(arguments),
         Command::Group(arguments) => group::run(arguments),
+        Command::Txn(arguments) => txn::run(&arguments),
         Command::Cluster(arguments) => cluster::run(&arguments),
         Command::Produce(arguments) => produce::run(&arguments),
         Command::Consume(arguments) => consume::run(&arguments),

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::address::hosts_and_ports;
 use crate::failure::note;
+use crate::top::{http_address, http_of};
 
 /// Where a node listens if it was not told otherwise.
 pub(crate) const DEFAULT_BOOTSTRAP: &str = "127.0.0.1:9092";
@@ -110,6 +111,25 @@ pub(crate) struct OneNamed {
     pub(crate) name: String,
     #[command(flatten)]
     pub(crate) everywhere: Everywhere,
+}
+
+/// The arguments of every command that asks a node over HTTP and prints the answer.
+#[derive(Args)]
+pub(crate) struct OverHttp {
+    /// A node's HTTP address; without it, port 8092 of the host of --bootstrap
+    #[arg(long, value_name = "HOST:PORT", env = "ROPEWALK_HTTP", value_parser = http_address)]
+    http: Option<String>,
+    #[command(flatten)]
+    remote: Remote,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+impl OverHttp {
+    pub(crate) fn address(&self) -> String {
+        http_of(self.http.as_deref(), &self.remote)
+    }
 }
 
 /// That a topic does not have a partition that was named.

@@ -15,7 +15,7 @@ pub(crate) fn now_ms() -> i64 {
 /// Milliseconds since 1970 of a point in time, where a plain number is one.
 ///
 /// # Errors
-/// What is expected, for the command line.
+/// The expected form, for the command line.
 pub(crate) fn instant_ms(text: &str) -> Result<i64, String> {
     let ms = text.parse::<i64>().ok().or_else(|| written_ms(text, now_ms()));
     ms.filter(|ms| *ms >= 0).ok_or_else(|| {
@@ -36,6 +36,26 @@ pub(crate) fn written_ms(text: &str, now_ms: i64) -> Option<i64> {
             }),
     };
     ms.filter(|ms| *ms >= 0)
+}
+
+/// Milliseconds of a time span such as `15m`.
+///
+/// # Errors
+/// The expected form, for the command line.
+pub(crate) fn span_ms(text: &str) -> Result<i64, String> {
+    age_ms(text).ok_or_else(|| "expected a time span such as 90s, 15m, 2h or 1d".to_owned())
+}
+
+/// A time span for people: its two largest units.
+pub(crate) fn shown_span(ms: i64) -> String {
+    let (seconds, minutes, hours) = (ms / 1_000, ms / 60_000, ms / 3_600_000);
+    match (hours / 24, hours, minutes, seconds) {
+        (0, 0, 0, 0) => format!("{ms}ms"),
+        (0, 0, 0, _) => format!("{seconds}s"),
+        (0, 0, _, _) => format!("{minutes}m{}s", seconds % 60),
+        (0, _, _, _) => format!("{hours}h{}m", minutes % 60),
+        (days, _, _, _) => format!("{days}d{}h", hours % 24),
+    }
 }
 
 /// `15m` in milliseconds.
@@ -101,6 +121,21 @@ mod tests {
             assert_eq!(written_ms(text, now_ms), Some(expected), "{text}");
         }
         assert_eq!(written_ms("17", now_ms), None, "a plain number is an offset");
+    }
+
+    #[test]
+    fn a_span_is_told_in_its_two_largest_units() {
+        for (ms, expected) in [
+            (0, "0ms"),
+            (59_999, "59s"),
+            (90_000, "1m30s"),
+            (3_600_000, "1h0m"),
+            (90_000_000, "1d1h"),
+        ] {
+            assert_eq!(shown_span(ms), expected);
+        }
+        assert_eq!(span_ms("15m"), Ok(900_000));
+        assert!(span_ms("15").is_err() && span_ms("soon").is_err());
     }
 
     #[test]

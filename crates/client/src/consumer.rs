@@ -7,11 +7,15 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use kafka_wire::{FetchRequest, Text};
-use record::{BatchError, BatchHeader, Batches, Limits, Offset, Record, Records, TopicId, batches, records};
+use record::{
+    BatchError, BatchHeader, Batches, CommittedBatches, Limits, Offset, Record, Records, TopicId, batches,
+    records,
+};
 
 use crate::cluster::Cluster;
 use crate::connection::Connection;
 use crate::error::{ClientError, Result};
+use crate::isolation::Isolation;
 use crate::offsets::{OffsetQuery, offset_at};
 use crate::position::{Position, fetch_request, partition_answers};
 use crate::truncation::check_truncation;
@@ -29,12 +33,14 @@ pub struct ConsumerOptions {
     pub fetch_ahead: bool,
     /// Each batch's checksum is compared.
     pub check_checksums: bool,
+    /// The records of transactions that are read.
+    pub isolation: Isolation,
     /// Bounds on the cost of compressed batches.
     pub limits: Limits,
 }
 
 impl Default for ConsumerOptions {
-    /// Up to 4 MiB as soon as there is a byte, waiting half a second; ahead of the caller; checksums compared.
+    /// Up to 4 MiB as soon as there is a byte, waiting half a second; ahead of the caller; checksums compared; what is committed.
     fn default() -> ConsumerOptions {
         ConsumerOptions {
             wait_max: Duration::from_millis(500),
@@ -42,6 +48,7 @@ impl Default for ConsumerOptions {
             bytes_max: 4 << 20,
             fetch_ahead: true,
             check_checksums: true,
+            isolation: Isolation::Committed,
             limits: Limits::default(),
         }
     }
@@ -84,14 +91,15 @@ impl Consumer {
         options: ConsumerOptions,
     ) -> Result<Consumer> {
         let (mut connection, leader) = cluster.connect_leader(topic, partition)?;
+        let latest = options.isolation.latest();
         let mut ask = |query| offset_at(&mut connection, topic, partition, query);
         let next_offset = match start {
             Start::Offset(offset) => offset,
             Start::Earliest => ask(OffsetQuery::Earliest)?.unwrap_or(Offset::ZERO),
-            Start::Latest => ask(OffsetQuery::Latest)?.unwrap_or(Offset::ZERO),
+            Start::Latest => ask(latest)?.unwrap_or(Offset::ZERO),
             Start::Timestamp(ms) => match ask(OffsetQuery::Timestamp(ms))? {
                 Some(offset) => offset,
-                None => ask(OffsetQuery::Latest)?.unwrap_or(Offset::ZERO),
+                None => ask(latest)?.unwrap_or(Offset::ZERO),
             },
         };
         Ok(Consumer {
@@ -186,6 +194,8 @@ pub struct Fetched {
     pub(crate) next_offset: Offset,
     pub(crate) tail: Offset,
     pub(crate) record_count: i64,
+    /// Tells which batches count, if not all do.
+    pub(crate) committed: Option<CommittedBatches>,
     pub(crate) limits: Limits,
 }
 
@@ -220,7 +230,8 @@ impl Fetched {
         self.bytes.len()
     }
 
-    /// Records by the headers' word, with those of the first batch that are before the wanted offset.
+    /// Records by the headers' word, with those of the first batch that are before the wanted offset, those of control batches, and
+    /// those of aborted transactions.
     #[must_use]
     pub fn record_count(&self) -> i64 {
         self.record_count
@@ -235,11 +246,13 @@ impl Fetched {
         }
     }
 
-    /// The records from the wanted offset on, decompressed; control batches are left out.
+    /// The records from the wanted offset on, decompressed. Control batches are left out, as are aborted transactions if only what is
+    /// committed is read.
     #[must_use]
     pub fn records(&self) -> FetchedRecords<'_> {
         FetchedRecords {
             batches: batches(&self.bytes),
+            committed: self.committed.clone(),
             open: None,
             first_offset: self.first_offset,
             limits: self.limits,
@@ -268,17 +281,22 @@ impl<'a> Iterator for FetchedBatches<'a> {
 #[derive(Debug, Clone)]
 pub struct FetchedRecords<'a> {
     batches: Batches<'a>,
+    committed: Option<CommittedBatches>,
     open: Option<Records>,
     first_offset: Offset,
     limits: Limits,
 }
 
 impl FetchedRecords<'_> {
-    /// Opens the next batch that is not of control records; `None` behind the last.
+    /// Opens the next batch that counts; `None` behind the last.
     fn open_next(&mut self) -> Result<Option<Records>, BatchError> {
         for batch in self.batches.by_ref() {
             let (header, bytes) = batch?;
-            if !header.attributes.is_control() {
+            let counts = match &mut self.committed {
+                Some(committed) => committed.take(&header, bytes)?,
+                None => !header.attributes.is_control(),
+            };
+            if counts {
                 return records(bytes, &self.limits).map(Some);
             }
         }

@@ -23,6 +23,7 @@ mod error;
 pub mod fake_broker;
 mod groups;
 mod inbound;
+mod isolation;
 mod offsets;
 mod patience;
 mod position;
@@ -40,6 +41,7 @@ pub use consumer::{Consumer, ConsumerOptions, Fetched, FetchedBatches, FetchedRe
 pub use disks::LogDirectory;
 pub use error::{Advice, ClientError, Result};
 pub use groups::{GroupDescription, GroupListing, GroupMember, GroupOffset};
+pub use isolation::Isolation;
 pub use offsets::OffsetQuery;
 pub use producer::{Acks, BatchId, Completion, IDEMPOTENT_IN_FLIGHT_MAX, Producer, ProducerOptions};
 pub use topic_consumer::{Stretch, TopicConsumer};

@@ -12,14 +12,17 @@ use record::Offset;
 use crate::cluster::{Cluster, TopicMetadata};
 use crate::connection::Connection;
 use crate::error::{ClientError, Result};
+use crate::isolation::Isolation;
 
 /// Which offset of a partition is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OffsetQuery {
     /// The first that is still there.
     Earliest,
-    /// The one after the last that readers see.
+    /// The one after the last that readers see, transactions that are open among them.
     Latest,
+    /// The first of the first open transaction: where readers of committed records end. As `Latest` if none is open.
+    LatestCommitted,
     /// The first whose record is not older than this many milliseconds since 1970.
     Timestamp(i64),
 }
@@ -29,8 +32,15 @@ impl OffsetQuery {
     fn timestamp(self) -> i64 {
         match self {
             OffsetQuery::Earliest => -2,
-            OffsetQuery::Latest => -1,
+            OffsetQuery::Latest | OffsetQuery::LatestCommitted => -1,
             OffsetQuery::Timestamp(ms) => ms,
+        }
+    }
+
+    fn isolation(self) -> Isolation {
+        match self {
+            OffsetQuery::LatestCommitted => Isolation::Committed,
+            _ => Isolation::Uncommitted,
         }
     }
 }
@@ -62,6 +72,7 @@ fn offsets_at(
     };
     let request = ListOffsetsRequest {
         replica_id: -1,
+        isolation_level: query.isolation().level(),
         topics: vec![ListOffsetsTopic {
             name: Text::from(topic),
             partitions: partitions.iter().map(asked).collect(),

@@ -43,6 +43,7 @@ pub(crate) fn fetch_request(
         max_wait_ms: i32::try_from(options.wait_max.as_millis()).unwrap_or(i32::MAX),
         min_bytes: options.bytes_min,
         max_bytes: options.bytes_max,
+        isolation_level: options.isolation.level(),
         topics: vec![FetchTopic {
             topic: first.topic.clone(),
             topic_id,
@@ -96,7 +97,7 @@ impl Position {
         if answer.error_code != ErrorCode::None.code() {
             return Err(ClientError::broker(self.operation(), answer.error_code, None));
         }
-        self.tail = Offset(answer.high_watermark);
+        self.tail = options.isolation.tail(answer);
         self.log_start = Offset(answer.log_start_offset);
         let fetched = self.whole_batches(answer, options)?;
         self.next_offset = fetched.next_offset;
@@ -112,6 +113,7 @@ impl Position {
             next_offset: self.next_offset,
             tail: self.tail,
             record_count: 0,
+            committed: options.isolation.of_answer(answer),
             limits: options.limits,
         };
         let (mut start, mut end) = (0, 0);

@@ -5,7 +5,7 @@ use anyhow::{Context, Result};
 
 use super::fleet::Way;
 use super::identity;
-use super::peer::System;
+use super::peer::{System, VariantFile};
 use super::plan::{Plan, RowPlan, Work};
 use super::record::{CellKey, Record};
 use super::report::measured::Measured;
@@ -26,12 +26,11 @@ pub(super) fn ways(setting: &Setting<'_>, plan: &Plan) -> Vec<Way> {
     };
     let mut ways = Vec::new();
     for system in setting.systems.iter().filter(is_asked) {
-        let common = system
-            .variant
-            .also
-            .iter()
-            .filter(|_| setting.options.clients == Clients::All || plan.common_clients);
-        for name in std::iter::once(&system.variant.driver).chain(common) {
+        let mut drivers = drivers(plan, &system.variant);
+        if setting.options.clients != Clients::All && !plan.common_clients {
+            drivers.truncate(1);
+        }
+        for name in drivers {
             ways.push(Way {
                 system: system.clone(),
                 driver: setting
@@ -43,6 +42,14 @@ pub(super) fn ways(setting: &Setting<'_>, plan: &Plan) -> Vec<Way> {
         }
     }
     ways
+}
+
+/// The drivers that can do what a table asks of a variant, the best one first.
+fn drivers<'a>(plan: &Plan, variant: &'a VariantFile) -> Vec<&'a String> {
+    match plan.is_transactional() {
+        true => variant.transactions.iter().collect(),
+        false => [&variant.driver].into_iter().chain(&variant.also).collect(),
+    }
 }
 
 /// Why a system of so many nodes is not asked for a workload, which is no failure: one of them is not meant for the other, or the

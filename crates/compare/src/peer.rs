@@ -80,6 +80,9 @@ pub(super) struct VariantFile {
     pub(super) driver: String,
     #[serde(default)]
     pub(super) also: Vec<String>,
+    /// The drivers that make transactions of it, which are asked for these alone; the best one first.
+    #[serde(default)]
+    pub(super) transactions: Vec<String>,
     /// The tables that ask it; empty for all.
     #[serde(default)]
     pub(super) only: Vec<String>,
@@ -191,7 +194,11 @@ impl Peers {
                 );
                 return Some((folder.clone(), why));
             }
-            for driver in std::iter::once(&variant.driver).chain(&variant.also) {
+            for driver in [&variant.driver]
+                .into_iter()
+                .chain(&variant.also)
+                .chain(&variant.transactions)
+            {
                 if let Err(error) = self.driver(driver) {
                     let why = format!("{folder}/peer.toml names it for {}: {error:#}", variant.name);
                     return Some((folder.clone(), why));

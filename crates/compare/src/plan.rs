@@ -98,6 +98,8 @@ pub(super) struct Load {
     pub(super) rate: Option<f64>,
     pub(super) share_of_maximum: Option<f64>,
     pub(super) follow: bool,
+    /// Whether each batch is a transaction.
+    pub(super) transactional: bool,
     /// Of each client that reads, and the payloads that one request may bring, unless it is what others bring.
     pub(super) consumers: u32,
     pub(super) request_bytes: Option<u32>,
@@ -128,6 +130,7 @@ impl Default for Load {
             rate: None,
             share_of_maximum: None,
             follow: false,
+            transactional: false,
             consumers: 1,
             request_bytes: None,
         }
@@ -217,6 +220,11 @@ impl Work {
 }
 
 impl Plan {
+    /// Says whether it asks for transactions, which not all systems have, nor all their clients.
+    pub(super) fn is_transactional(&self) -> bool {
+        self.rows.iter().any(|row| row.work.load().transactional)
+    }
+
     /// The tables whose figures its rates are shares of.
     pub(super) fn needs(&self) -> impl Iterator<Item = &str> {
         let maxima = self.rows.iter().filter_map(|row| row.maximum.as_ref());

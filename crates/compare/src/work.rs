@@ -254,6 +254,7 @@ fn command(log: &str, load: &Load, manner: Manner) -> Append {
         rate: manner.rate,
         follow: load.follow,
         retry: false,
+        transactional: load.transactional,
     }
 }
 

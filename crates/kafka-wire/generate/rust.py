@@ -6,6 +6,8 @@ business of the hand-written reader and writer in src/codec."""
 import re
 
 INTEGERS = {"int8": ("i8", 1), "int16": ("i16", 2), "uint16": ("u16", 2), "int32": ("i32", 4), "int64": ("i64", 8)}
+# The rest with a size of their own: bytes.
+FIXED = {"uuid": 16, "float64": 8, "bool": 1}
 KEYWORDS = {"type", "match", "ref", "move", "self", "mod", "use", "where", "loop"}
 
 
@@ -61,6 +63,8 @@ class StructWriter:
             return INTEGERS[field.type][0]
         if field.type == "uuid":
             return "TopicId" if field.name == "TopicId" else "Uuid"
+        if field.type == "float64":
+            return "Float64"
         if self.is_record_chunks(field):
             return "RecordChunks"
         simple = {"bool": "bool", "string": "Text", "bytes": "Bytes", "records": "Bytes"}
@@ -214,6 +218,8 @@ class StructWriter:
     def read_element(self, field):
         if field.type in INTEGERS:
             return f"reader.{field.type}()"
+        if field.type == "float64":
+            return "reader.float64()"
         if field.type == "bool":
             return "reader.boolean()"
         if field.type == "string":
@@ -280,7 +286,7 @@ class StructWriter:
         if field.is_struct():
             nullable = version in field.nullable
             return 1 if nullable else self.bytes_min(self.message.struct(field.type), version)
-        return {"uuid": 16, "bool": 1}.get(field.type) or INTEGERS[field.type][1]
+        return FIXED.get(field.type) or INTEGERS[field.type][1]
 
     def bytes_min_expression(self, field):
         if field.is_struct():
@@ -288,7 +294,7 @@ class StructWriter:
         if field.type == "string":
             # A text is at least its length, whose width depends on the encoding.
             return "if flexible { 1 } else { 2 }"
-        return {"uuid": "16", "bool": "1"}.get(field.type) or str(INTEGERS[field.type][1])
+        return str(FIXED.get(field.type) or INTEGERS[field.type][1])
 
     # Writing.
 

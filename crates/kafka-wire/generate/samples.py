@@ -28,6 +28,8 @@ def sample_value(writer, field):
 def sample_element(writer, field):
     if field.type in INTEGERS:
         return f"seed.next() as {INTEGERS[field.type][0]}"
+    if field.type == "float64":
+        return "Float64::from(seed.next() as f64)"
     if field.type == "bool":
         return "seed.coin()"
     if field.type == "string":

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 RENAMED = {
     ("DescribeQuorumRequest", "TopicData"): "TopicRequest",
     ("DescribeQuorumRequest", "PartitionData"): "PartitionRequest",
+    ("AlterClientQuotasRequest", "EntryData"): "EntryRequest",
 }
 
 

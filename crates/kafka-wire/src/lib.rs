@@ -23,8 +23,8 @@ mod versions;
 mod tests;
 
 pub use codec::{
-    DECODED_BYTES_MAX, Decode, Encode, ErrorSet, Frame, LARGE_BYTES_MIN, Reader, RecordChunks, Request,
-    TEXT_BYTES_MAX, Text, Uuid, WireError, Writer,
+    DECODED_BYTES_MAX, Decode, Encode, ErrorSet, Float64, Frame, LARGE_BYTES_MIN, Reader, RecordChunks,
+    Request, TEXT_BYTES_MAX, Text, Uuid, WireError, Writer,
 };
 pub use error_code::ErrorCode;
 pub use frame::{RequestHeader, ResponseHeader, frame_request, frame_response, lone_batch_position};

@@ -112,6 +112,28 @@ bugs! {
     BegunInTheMiddle,
     /// The producers of a checkpoint are not read back.
     ProducersForgotten,
+    /// A producer is forgotten although its transaction is open.
+    OpenTransactionForgotten,
+    /// A checkpoint has transactions as ended whose markers may still be lost.
+    LostMarkerKept,
+    /// A permit to open a transaction stays good when something else of its producer was seen.
+    PermitSurvives,
+    /// A producer that begins each transaction with sequence 0 may begin with another one.
+    BegunBehindZero,
+    /// A marker of a coordinator's earlier tenure ends a transaction.
+    LowerCoordinatorTaken,
+    /// A marker that was written is refused when it comes again.
+    RepeatedMarkerRefused,
+    /// A late marker ends the transaction that came after its own.
+    LateMarkerTaken,
+    /// Readers of committed records see a transaction whose marker may still be lost.
+    StableFromStaged,
+    /// A replica that is sent an old part of a log takes transactions there for ended, as they are by now.
+    StableFromCovered,
+    /// Compaction takes a record of an aborted transaction for the latest of its key.
+    AbortedSupersedes,
+    /// The list of aborted transactions is not written into a compacted segment.
+    AbortedListLost,
     /// The producers of batches behind the checkpoint are not read back.
     LaterBatchesForgotten,
     /// A checkpoint claims batches that may still be lost.
@@ -123,6 +145,12 @@ bugs! {
 
     /// A member of an old generation may commit offsets.
     OldGenerationCommits,
+    /// An offset that is committed in a transaction is shown before that has ended.
+    PendingShown,
+    /// The end of a transaction takes a pending offset for the latest though another was committed since.
+    PendingOverridesLater,
+    /// A fetch that wants stable offsets is shown what a transaction may still change.
+    StableIgnored,
 
     // In `server` and its shards.
 
@@ -274,6 +302,27 @@ bugs! {
     LeftoversForgotten,
     /// The lane's leader reports while what it was promised a position for is not committed.
     ClaimReported,
+
+    // In `protocol`: transactions.
+
+    /// EndTxn is answered before the outcome is durable.
+    EndAnsweredBeforePrepare,
+    /// A transaction counts as completed before all its partitions have their markers.
+    CompletedBeforeMarkers,
+    /// Markers of a decided transaction are not sent again after a restart.
+    MarkersNotSentAgain,
+    /// A transaction of version 2 ends without raising the producer's epoch.
+    EpochKeptAtPrepare,
+    /// A producer whose epochs are used up keeps its id.
+    IdKeptAtLastEpoch,
+    /// A transaction times out by its last request, not by its start.
+    TimeoutFromLastRequest,
+    /// A new instance of a producer fences the old one without aborting its transaction.
+    FencedWithoutAbort,
+    /// A producer is compared with an id and an epoch that are just being changed.
+    EpochBeforePending,
+    /// A marker's completion counts for whatever transaction its producer has open now.
+    OldMarkerCounts,
 
     // In `metadata-group`.
 

@@ -23,6 +23,9 @@
 //! dropped and the clients are told to retry. If the server cannot know (its disk died), it must not report at all, but
 //! drop the coordinator and replay.
 //!
+//! Offsets that are committed in a transaction are *pending* until [`EndTransaction`] comes, which the transaction coordinator
+//! sends for all groups at once, again and again until it is told that all is done.
+//!
 //! # How state changes
 //! Offsets and consumer groups change only when a record is durable, by the very code that replay runs. So no
 //! failure has to be undone. While such a change is under way, the group's *gate* is closed and its other requests wait,
@@ -47,6 +50,7 @@ mod rounds;
 mod settings;
 mod shares;
 mod topics;
+mod transactions;
 mod waiting;
 mod walk;
 
@@ -113,7 +117,11 @@ impl Coordinator {
             .groups
             .entry(Name::clone(&group))
             .or_insert_with(|| Group::new(&group));
+        let news = what.pending_news();
         known.replay(what);
+        if let Some(news) = news {
+            self.cx.transactions.note(known, news);
+        }
         Ok(())
     }
 
@@ -155,7 +163,11 @@ impl Coordinator {
             self.cx.answer(ticket, answer);
             return;
         }
-        let name = Name::clone(request.group().expect("all but ListGroups name a group"));
+        if let Request::EndTransaction(end) = request {
+            self.end_transaction(ticket, end);
+            return;
+        }
+        let name = Name::clone(request.group().expect("all others name a group"));
         if !self.groups.contains_key(&name) {
             if !describe::makes_group(&request) {
                 let answer = describe::answer_without_group(&request);
@@ -163,6 +175,9 @@ impl Coordinator {
                 return;
             }
             self.make_group(&name, describe::maker(&request));
+        }
+        if let Request::CommitPending(pending) = &request {
+            self.cx.transactions.note_coming(ticket, pending.producer, &name);
         }
         self.at_group(&name, |group, cx| {
             if request.only_reads() {
@@ -210,7 +225,11 @@ impl Coordinator {
             }
             if result.is_ok() {
                 for change in done.changes {
+                    let news = change.what.pending_news();
                     group.apply(change.what);
+                    if let Some(news) = news {
+                        cx.transactions.note(group, news);
+                    }
                 }
             }
             group.finish(cx, done.then, result);
@@ -293,6 +312,10 @@ impl Coordinator {
 
     /// The next thing to be done; call until `None`.
     pub fn next_action(&mut self) -> Option<Action> {
+        if let Some(action) = self.cx.next_action() {
+            return Some(action);
+        }
+        self.hand_out_ends();
         self.cx.next_action()
     }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use planted::{Bug, planted};
-use record::{BatchHeader, Epoch, Offset};
+use record::{Epoch, Logged, Offset};
 
 use crate::encoding::{DecodeError, Reader, Writer};
 use crate::epochs::{EpochError, Epochs};
@@ -61,19 +61,57 @@ pub struct BatchFacts {
     pub max_timestamp_ms: i64,
     /// Its producer; `None` if the producer is not idempotent.
     pub producer: Option<Stamp>,
+    /// Its part in a transaction of that producer.
+    pub part: Part,
+}
+
+/// The part of a batch in a transaction of its producer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Part {
+    /// It is in none.
+    #[default]
+    Outside,
+    /// Its records count if the transaction is committed. The first such batch of a producer opens a transaction.
+    Inside,
+    /// It ends the transaction.
+    Ends(Ending),
+}
+
+/// The end of a transaction in one partition, as its marker tells it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ending {
+    /// Its records count.
+    pub commit: bool,
+    /// The tenure of the coordinator that decided.
+    pub coordinator_epoch: i32,
+    /// The offset of the first record that does not count; `None` where nothing is aborted.
+    pub aborts: Option<Offset>,
 }
 
 impl BatchFacts {
-    /// Reads the facts from the header of a batch in the log.
+    /// Reads the facts of a batch in the log.
     #[must_use]
-    pub fn of(header: &BatchHeader) -> BatchFacts {
+    pub fn of(batch: &Logged) -> BatchFacts {
+        let header = &batch.header;
+        let ending = batch.marker.map(|marker| Ending {
+            commit: marker.commit,
+            coordinator_epoch: marker.coordinator_epoch,
+            aborts: marker.first.filter(|_| !marker.commit),
+        });
         BatchFacts {
+            part: match ending {
+                Some(ending) => Part::Ends(ending),
+                None if header.attributes.is_control() => Part::Outside,
+                None if header.attributes.is_transactional() => Part::Inside,
+                None => Part::Outside,
+            },
             epoch: header.leader_epoch,
             first_offset: header.base_offset,
             // Compaction may have taken records since.
             record_count: header.last_offset_delta.saturating_add(1),
             max_timestamp_ms: header.max_timestamp_ms,
-            producer: Stamp::of(header),
+            // A control batch that ends nothing is of no producer.
+            producer: Stamp::of(header).filter(|_| ending.is_some() || !header.attributes.is_control()),
         }
     }
 
@@ -167,7 +205,11 @@ impl History {
                 first_offset: batch.first_offset,
                 max_timestamp_ms: batch.max_timestamp_ms,
             };
-            self.producers.note(now, stamp, written);
+            match batch.part {
+                Part::Outside => self.producers.note(now, stamp, written),
+                Part::Inside => self.producers.note_inside(now, stamp, written),
+                Part::Ends(ending) => self.producers.note_end(now, stamp, &ending, batch.first_offset),
+            }
         }
         Ok(())
     }

@@ -15,7 +15,9 @@ mod contract;
 mod state;
 #[cfg(test)]
 mod tests;
+mod transactions;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -24,10 +26,11 @@ use record::{Epoch, Offset};
 
 pub use contract::{AckError, Action, Append, AppendError, Appended, Checked, Numbered, Sealed, TrimError};
 pub use state::{Durability, Found, LeaderState, NodeId, Replica};
+pub use transactions::{EndMarker, Inside, Permit, TransactionError};
 
 use crate::epochs::{EpochEnd, Epochs};
-use crate::history::{History, Vows};
-use crate::producers::{Admission, Producers, Sequence, ShareChange, WrittenBatch};
+use crate::history::{History, Part, Vows};
+use crate::producers::{Admission, ProducerId, Producers, Sequence, ShareChange, WrittenBatch};
 
 /// The leader of one partition for one epoch.
 #[derive(Debug, Clone)]
@@ -43,6 +46,8 @@ pub struct Leader {
     sealed: bool,
     /// The changes that no action has reported yet.
     due: Due,
+    /// The producers that may open a transaction.
+    permits: BTreeMap<ProducerId, Permit>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -73,6 +78,7 @@ impl Leader {
             flushed_until: Offset::ZERO,
             sealed: false,
             due: Due::default(),
+            permits: BTreeMap::new(),
             state,
         };
         leader.commit();
@@ -88,9 +94,6 @@ impl Leader {
             return Err(AppendError::Sealed {
                 epoch: self.state.epoch,
             });
-        }
-        if append.transactional {
-            return Err(AppendError::Transactional);
         }
         if append.record_count < 1 {
             return Err(AppendError::InvalidRecordCount {
@@ -110,6 +113,25 @@ impl Leader {
                 }
             }
         }
+        if self.check_inside(append)? {
+            return Ok(Checked::Unverified);
+        }
+        let part = match append.inside {
+            Some(_) => Part::Inside,
+            None => Part::Outside,
+        };
+        let numbered = self.number(append, admission, takes_on_producer, part)?;
+        Ok(Checked::New(numbered))
+    }
+
+    /// The place of a batch that comes next.
+    fn number(
+        &self,
+        append: &Append,
+        admission: &Admission,
+        takes_on_producer: bool,
+        part: Part,
+    ) -> Result<Numbered, AppendError> {
         let first_offset = self.state.next_offset;
         let Some(next) = first_offset.0.checked_add(i64::from(append.record_count)) else {
             let record_count = append.record_count;
@@ -119,14 +141,15 @@ impl Leader {
             });
         };
         let epoch = self.state.epoch;
-        Ok(Checked::New(Numbered {
+        Ok(Numbered {
             first_offset,
             next_offset: Offset(next),
             epoch,
             append: *append,
             admission: *admission,
             takes_on_producer,
-        }))
+            part,
+        })
     }
 
     /// Makes a number final: the store has taken the batch. Call this before anything else is appended.
@@ -140,6 +163,7 @@ impl Leader {
             epoch,
             append,
             admission,
+            part,
             ..
         } = numbered;
         assert!(!self.sealed, "a sealed epoch accepts nothing");
@@ -158,9 +182,22 @@ impl Leader {
                 first_offset,
                 max_timestamp_ms: append.max_timestamp_ms,
             };
+            self.revoke_permit(stamp.id);
             let producers = &mut self.state.history.producers;
-            producers.make_way(stamp, &admission);
-            producers.note_from(admission.from, now, stamp, written);
+            match part {
+                Part::Ends(ending) => producers.note_end(now, stamp, &ending, first_offset),
+                Part::Inside => {
+                    producers.make_way(stamp, &admission);
+                    producers.note_inside_from(admission.from, now, stamp, written);
+                }
+                Part::Outside => {
+                    producers.make_way(stamp, &admission);
+                    producers.note_from(admission.from, now, stamp, written);
+                }
+            }
+            if planted(Bug::StableFromStaged) {
+                producers.settle(next_offset);
+            }
         }
         self.state.next_offset = next_offset;
         self.acknowledge_received();
@@ -470,6 +507,7 @@ impl Leader {
         );
         if reached > self.tail {
             self.tail = reached;
+            self.state.history.producers.settle(reached);
             self.due.commit = true;
         }
         assert!(

@@ -15,13 +15,14 @@ pub mod order;
 pub mod peer;
 pub mod producers;
 pub mod replica;
+pub mod transactions;
 
 pub use encoding::DecodeError;
 pub use epochs::{EpochEnd, EpochError, Epochs, Run};
-pub use history::{BatchFacts, History, RecoverError, Vows};
+pub use history::{BatchFacts, Ending, History, Part, RecoverError, Vows};
 pub use leader::{
-    AckError, Action, Append, AppendError, Appended, Checked, Durability, Found, Leader, LeaderState, NodeId,
-    Numbered, Replica, Sealed, TrimError,
+    AckError, Action, Append, AppendError, Appended, Checked, Durability, EndMarker, Found, Inside, Leader,
+    LeaderState, NodeId, Numbered, Permit, Replica, Sealed, TransactionError, TrimError,
 };
 pub use metadata::{ApplyError, Command, Metadata, PlanError};
 pub use producers::{Admission, ProducerId, ProducerLimits, Producers, Remembered, SequenceError, Stamp};

@@ -25,6 +25,6 @@ pub use decoder::{Decoder, GREETING_BYTES_MAX, MessageError, Phase};
 pub use header::{HEADER_BYTES, Kind};
 pub use hello::{Hello, REFUSED_TEXT_BYTES_MAX, Reason, Refused, ShardPair, Versions, WIRE_VERSIONS};
 pub use join::{Join, Joined, in_one_line};
-pub use message::{Encoded, Heartbeat, Message, ReplicaMessage};
+pub use message::{Encoded, Heartbeat, Message, Numbered, ReplicaMessage};
 pub use range::{RangeAnswer, RangeWish};
 pub use relay::{ONWARD_MAX, Relay, Way};

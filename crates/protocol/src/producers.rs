@@ -1,10 +1,10 @@
 //! The memory that a partition has of its idempotent producers, so that a batch sent twice is written once.
 //!
 //! Stands between the handler and the journal: a batch is checked here before it is numbered and noted here
-//! once the store has taken it. The rules are those of Kafka's brokers for producers without transactions
-//! (KIP-98, KIP-360), and stricter where Kafka could write a batch twice or out of order. It must never accept a
-//! sequence twice while it remembers the producer, and never forget a producer that may still retry.
-//! `admission` says which producers are taken on, `shares` how many of them for one client's address.
+//! once the store has taken it. The rules are those of Kafka's brokers (KIP-98, KIP-360, KIP-890), and stricter where Kafka could
+//! write a batch twice or out of order. It must never accept a sequence twice while it remembers the producer, and never forget a
+//! producer that may still retry or has a transaction open. `admission` says which producers are taken on, `shares` how many of them for
+//! one client's address, `transactions` which of them keep readers of committed records waiting.
 
 mod admission;
 mod entry;
@@ -12,6 +12,7 @@ mod shares;
 mod snapshot;
 #[cfg(test)]
 mod tests;
+mod transactions;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -23,10 +24,14 @@ use indexmap::map::Entry as Place;
 use record::{BatchHeader, Offset};
 use thiserror::Error;
 
+use crate::history::Ending;
+
 pub use admission::Admission;
 use entry::Entry;
 pub use shares::{Client, ShareChange, Shares};
 pub use snapshot::PRODUCER_SNAPSHOT_BYTES_MAX;
+pub use transactions::Open;
+use transactions::Transactions;
 
 /// The number of a producer's batches that are remembered: Kafka's clients keep at most this many under way.
 pub const RECENT_BATCHES_MAX: usize = 5;
@@ -262,6 +267,7 @@ pub struct Producers {
     shares: Shares,
     /// Changes of its shares that the journal has not been told of yet.
     share_changes: Vec<ShareChange>,
+    transactions: Transactions,
 }
 
 /// Two are equal when they remember the same of the same producers in the same order of silence; how turns
@@ -270,6 +276,7 @@ impl PartialEq for Producers {
     fn eq(&self, other: &Self) -> bool {
         self.limits == other.limits
             && self.complete_from == other.complete_from
+            && self.transactions == other.transactions
             && self.in_order().eq(other.in_order())
     }
 }
@@ -293,6 +300,7 @@ impl Producers {
             complete_from: None,
             shares: Shares::of(limits.producers_max),
             share_changes: Vec::new(),
+            transactions: Transactions::default(),
         }
     }
 
@@ -406,6 +414,12 @@ impl Producers {
             }
         };
         entry.note(stamp.epoch, batch);
+        self.note_used(stamp.id);
+    }
+
+    /// Gives a producer the last turn.
+    fn note_used(&mut self, id: ProducerId) {
+        let entry = self.entries.get_mut(&id).expect("the producer is remembered");
         entry.last_used = self.latest;
         // The usual case, one producer writing on and on, must not touch the tree.
         if entry
@@ -416,7 +430,7 @@ impl Producers {
                 self.turns.remove(&turn);
             }
             entry.turn = Some(self.next_turn);
-            self.turns.insert(self.next_turn, stamp.id);
+            self.turns.insert(self.next_turn, id);
             self.next_turn = self.next_turn.saturating_add(1);
         }
         assert_eq!(
@@ -424,6 +438,99 @@ impl Producers {
             self.turns.len(),
             "every producer has one turn"
         );
+    }
+
+    /// Notes a batch inside a transaction, which it opens if none is.
+    pub fn note_inside(&mut self, now: Duration, stamp: Stamp, batch: WrittenBatch) {
+        self.note_inside_from(None, now, stamp, batch);
+    }
+
+    /// The same of a batch that has been checked and numbered.
+    pub fn note_inside_from(
+        &mut self,
+        from: Option<IpAddr>,
+        now: Duration,
+        stamp: Stamp,
+        batch: WrittenBatch,
+    ) {
+        self.note_from(from, now, stamp, batch);
+        self.note_opened(stamp, batch.first_offset);
+    }
+
+    /// Notes no more than that a transaction is open from an offset on, unless it was before: of a batch that the producers are known to
+    /// have gone beyond.
+    pub(crate) fn note_opened(&mut self, stamp: Stamp, first: Offset) {
+        let epoch = stamp.epoch;
+        self.transactions.begin(stamp.id, Open { first, epoch });
+    }
+
+    /// The same of a marker.
+    pub(crate) fn note_ended(&mut self, stamp: Stamp, marker: Offset) {
+        self.transactions.end(stamp.id, marker);
+    }
+
+    /// Has the log begin at an offset that lies before much of what is known here.
+    pub(crate) fn begin_log_at(&mut self, first: Offset) {
+        self.transactions.begin_at(first);
+    }
+
+    /// Says whether a producer is remembered.
+    pub(crate) fn has(&self, id: ProducerId) -> bool {
+        self.entries.contains_key(&id)
+    }
+
+    /// Notes a marker: it ends the producer's transaction, and fences its earlier tenures. A producer that is not remembered has nothing here
+    /// that could end.
+    pub fn note_end(&mut self, now: Duration, stamp: Stamp, ending: &Ending, marker: Offset) {
+        let Some(entry) = self.entries.get_mut(&stamp.id) else {
+            return;
+        };
+        entry.note_end(stamp.epoch, ending.coordinator_epoch);
+        self.latest = self.latest.max(now);
+        self.note_used(stamp.id);
+        self.transactions.end(stamp.id, marker);
+    }
+
+    /// A producer's transaction, if one is open.
+    #[must_use]
+    pub fn transaction_of(&self, id: ProducerId) -> Option<Open> {
+        self.transactions.of(id)
+    }
+
+    /// The open transactions whose first offset is at `from` or behind it, in that order.
+    pub fn transactions_from(&self, from: Offset) -> impl Iterator<Item = (Offset, ProducerId)> + '_ {
+        self.transactions.open_from(from)
+    }
+
+    /// The latest batch of a producer that is remembered.
+    #[must_use]
+    pub fn last_of(&self, id: ProducerId) -> Option<WrittenBatch> {
+        self.entries.get(&id)?.recent.as_slice().last().copied()
+    }
+
+    /// The epoch and the coordinator's epoch of a producer that is remembered.
+    #[must_use]
+    pub fn fences_of(&self, id: ProducerId) -> Option<(i16, i32)> {
+        let entry = self.entries.get(&id)?;
+        Some((entry.epoch, entry.coordinator_epoch))
+    }
+
+    /// The marker of a producer's last transaction, if that is not below `tail`.
+    #[must_use]
+    pub(crate) fn marker_behind(&self, id: ProducerId, tail: Offset) -> Option<Offset> {
+        self.transactions.ends_behind(id, tail)
+    }
+
+    /// The end of what is decided: no record below it is in a transaction that is open, or whose marker is not below `tail`. At most
+    /// `tail` (Kafka's last stable offset).
+    #[must_use]
+    pub fn stable(&self, tail: Offset) -> Offset {
+        self.transactions.stable(tail)
+    }
+
+    /// Takes note that all below `tail` is committed.
+    pub fn settle(&mut self, tail: Offset) {
+        self.transactions.settle(tail);
     }
 
     /// The moment at which the producer that has been silent longest is to be forgotten.
@@ -443,6 +550,7 @@ impl Producers {
         self.entries
             .values_mut()
             .for_each(|entry| entry.cut_to(next_offset));
+        self.transactions.cut_to(next_offset);
     }
 
     fn in_order(&self) -> impl Iterator<Item = (ProducerId, &Entry)> + '_ {

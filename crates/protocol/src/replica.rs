@@ -35,7 +35,7 @@ pub use log::Stored;
 use crate::epochs::EpochEnd;
 use crate::history::{BatchFacts, RecoverError, Vows};
 use crate::leader::{
-    Append, AppendError, Appended, Checked, Durability, Leader, NodeId, Numbered, TrimError,
+    Append, AppendError, Appended, Checked, Durability, EndMarker, Leader, NodeId, Numbered, TrimError,
 };
 use crate::producers::{Admission, ProducerLimits, Remembered};
 use following::{Following, Sought};
@@ -423,6 +423,29 @@ impl Replica {
         match &self.role {
             Role::Leading(leading) => leading.check_append(append, admission),
             _ => Err(AppendError::Sealed { epoch: self.floor() }),
+        }
+    }
+
+    /// Numbers a marker, as [`Leader::check_marker`] does.
+    ///
+    /// # Errors
+    /// See [`AppendError`]; `Sealed` where this replica does not lead.
+    pub fn check_marker(&self, marker: &EndMarker) -> Result<Checked, AppendError> {
+        match &self.role {
+            Role::Leading(leading) => leading.check_marker(marker),
+            _ => Err(AppendError::Sealed { epoch: self.floor() }),
+        }
+    }
+
+    /// The end of what is decided, as far as this replica knows what is committed (see [`Leader::stable`]).
+    #[must_use]
+    pub fn stable(&self) -> Offset {
+        match self.log.history() {
+            Some(history) => {
+                let tail = self.log.tail();
+                history.producers.stable(tail).max(self.log.log_start()).min(tail)
+            }
+            None => self.leader().map_or(self.log.log_start(), Leader::stable),
         }
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use protocol::{
-    Action, Admission, Append, BatchFacts, Checked, History, Leader, LeaderState, NodeId, ProducerId,
+    Action, Admission, Append, BatchFacts, Checked, History, Leader, LeaderState, NodeId, Part, ProducerId,
     ProducerLimits, Replica, Stamp,
 };
 use record::{Epoch, Offset};
@@ -90,7 +90,7 @@ proptest! {
             match input {
                 Input::Append { id, epoch, first_sequence, record_count } => {
                     let producer = Some(Stamp { id: ProducerId(id), epoch, first_sequence });
-                    let append = Append { record_count, max_timestamp_ms: 0, producer, transactional: false };
+                    let append = Append { record_count, max_timestamp_ms: 0, producer, inside: None };
                     let now = Duration::from_secs(now);
                     if let Ok(Checked::New(numbered)) = leader.check_append(&append, &admission(now)) {
                         leader.handle_append(now, numbered);
@@ -140,7 +140,7 @@ proptest! {
                 leader.forget_settled_producers(now);
             }
             let producer = Some(Stamp { id: ProducerId(id), epoch, first_sequence });
-            let append = Append { record_count, max_timestamp_ms: 0, producer, transactional: false };
+            let append = Append { record_count, max_timestamp_ms: 0, producer, inside: None };
             let admission = Admission { has_room, ..admission(now) };
             let Ok(Checked::New(numbered)) = leader.check_append(&append, &admission) else { continue };
             leader.handle_append(now, numbered);
@@ -167,7 +167,7 @@ proptest! {
         let mut expected = BTreeMap::new();
         for (id, first_sequence, record_count, journal_takes_it) in inputs {
             let producer = Some(Stamp { id: ProducerId(id), epoch: 0, first_sequence });
-            let append = Append { record_count, max_timestamp_ms: 0, producer, transactional: false };
+            let append = Append { record_count, max_timestamp_ms: 0, producer, inside: None };
             let now = Duration::ZERO;
             let Ok(Checked::New(numbered)) = leader.check_append(&append, &admission(now)) else { continue };
             if journal_takes_it {
@@ -198,6 +198,7 @@ proptest! {
                 record_count,
                 max_timestamp_ms: 0,
                 producer: Some(Stamp { id: ProducerId(id), epoch: 0, first_sequence: *next_sequence }),
+                part: Part::Outside,
             });
             *next_sequence += record_count;
             next_offset = next_offset.advance(i64::from(record_count));

@@ -7,8 +7,8 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use protocol::{
-    Action, Admission, Append, Checked, Durability, History, Leader, LeaderState, NodeId, ProducerId,
-    ProducerLimits, Replica, Stamp,
+    Action, Admission, Append, AppendError, Checked, Durability, EndMarker, History, Inside, Leader,
+    LeaderState, NodeId, Permit, ProducerId, ProducerLimits, Replica, Stamp,
 };
 use record::{Epoch, Offset};
 
@@ -24,7 +24,7 @@ macro_rules! scenarios {
 scenarios! {
     order duplicates gaps wraparound producer_epochs unknown_producers seal memory_durability
     slow_replica trim expiry epoch_history acknowledgements restart refused_batches full_of_producers
-    share_of_producers
+    share_of_producers transactions late_markers
 }
 
 fn play(script: &str) {
@@ -54,6 +54,8 @@ struct Stage {
     next_id: i64,
     /// The node has memory for no more producers.
     is_full: bool,
+    /// The permits that producers were given last.
+    permits: BTreeMap<i64, Permit>,
 }
 
 /// The words of a command: `verb plain words key=value`.
@@ -102,6 +104,15 @@ impl Stage {
                     |()| "ok".into(),
                 )
             }
+            "permit" => {
+                let pid = words.number("pid", 0);
+                let permit = Permit(self.now.as_secs());
+                self.leader().handle_permit(ProducerId(pid), permit);
+                self.permits.insert(pid, permit);
+                "ok".into()
+            }
+            "marker" => self.marker(&words),
+            "stable" => self.leader().stable().to_string(),
             "promise" => {
                 self.leader().handle_durability(durability(&words));
                 "ok".into()
@@ -216,7 +227,14 @@ impl Stage {
             record_count: words.number("count", 1),
             max_timestamp_ms: 0,
             producer: words.named.contains_key("pid").then(stamp),
-            transactional: words.plain.contains(&"transactional"),
+            inside: words.plain.contains(&"inside").then(|| Inside {
+                permit: self
+                    .permits
+                    .get(&words.number("pid", 0))
+                    .filter(|_| words.plain.contains(&"permitted"))
+                    .copied(),
+                from_zero: words.plain.contains(&"from-zero"),
+            }),
         };
         let now = self.now;
         let admission = Admission {
@@ -228,8 +246,30 @@ impl Stage {
                 .contains_key("from")
                 .then(|| address(words.number("from", 0))),
         };
+        let checked = self.leader().check_append(&append, &admission);
+        self.take(checked)
+    }
+
+    fn marker(&mut self, words: &Words<'_>) -> String {
+        let marker = EndMarker {
+            producer: ProducerId(words.number("pid", 0)),
+            epoch: words.number("epoch", 0),
+            coordinator_epoch: words.number("coordinator", 0),
+            commit: words.plain.contains(&"commit"),
+            has_own_epoch: words.plain.contains(&"own-epoch"),
+            timestamp_ms: 0,
+        };
         let leader = self.leader();
-        match leader.check_append(&append, &admission) {
+        leader.revoke_permit(marker.producer);
+        let checked = leader.check_marker(&marker);
+        self.take(checked)
+    }
+
+    fn take(&mut self, checked: Result<Checked, AppendError>) -> String {
+        let now = self.now;
+        let leader = self.leader();
+        match checked {
+            Ok(Checked::Unverified) => "unverified".into(),
             Ok(Checked::New(numbered)) => {
                 let appended = leader.handle_append(now, numbered);
                 format!("new {}..{}", appended.first_offset, appended.next_offset)

@@ -17,6 +17,8 @@ mod compress;
 mod error;
 mod glance;
 mod header;
+mod logged;
+mod marker;
 mod patch;
 mod recompress;
 mod records;
@@ -39,6 +41,8 @@ pub use header::{
     Attributes, BATCH_OVERHEAD_BYTES, BatchHeader, Compression, LOG_OVERHEAD_BYTES, TimestampType, checksum,
     checksum_holds,
 };
+pub use logged::Logged;
+pub use marker::{ControlPart, Marker};
 pub use patch::{set_base_offset, set_leader_epoch, set_log_append_time, set_max_timestamp, set_producer_id};
 pub use recompress::{RecompressError, recompress};
 pub use records::{Record, Records, find_timestamp, records};

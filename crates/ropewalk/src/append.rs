@@ -329,11 +329,13 @@ impl State {
             record_count: built.record_count,
             max_timestamp_ms: built.now_ms,
             producer: None,
-            transactional: false,
+            inside: None,
         };
         let numbered = match partition.leader.check_append(&append, &Admission::NOBODY) {
             Ok(Checked::New(numbered)) => numbered,
-            Ok(Checked::Duplicate(_)) => unreachable!("a batch of no producer is nobody's duplicate"),
+            Ok(Checked::Unverified | Checked::Duplicate(_)) => {
+                unreachable!("a batch of no producer is nobody's duplicate")
+            }
             // The journal is dead and the epoch sealed; or, after 2^63 records, the log has no offsets left.
             Err(error) => return Err(StageError::Dead(dead.unwrap_or_else(|| error.to_string()))),
         };
@@ -347,6 +349,7 @@ impl State {
                 max_timestamp_ms: built.now_ms,
                 append_time_ms: by_append.then_some(built.now_ms),
                 producer_id: None,
+                aborts: None,
                 reserve,
             },
             &mut BatchBytes::from(built.bytes.clone()),

@@ -42,6 +42,9 @@ pub(crate) const FLUSH_PATIENCE_MIN: Duration = Duration::from_secs(1);
 const LEADER_PATIENCE_MIN: Duration = Duration::from_secs(30);
 /// The tail in an answer to an append that did not fail for it.
 const NO_TAIL: i64 = -1;
+/// Clients know these codes from these versions of Produce on.
+const FIRST_WITH_ABORTABLE: i16 = 11;
+const FIRST_WITH_CONCURRENT: i16 = 12;
 /// The first version whose answer names the leader to a client that asked another node (KIP-951).
 const FIRST_WITH_CURRENT_LEADER: i16 = 10;
 
@@ -62,10 +65,28 @@ pub(crate) fn produce(
     async move {
         let started = begun.wait().await;
         let mut response = answer_all(&core, started, deadline).await;
+        tell_as_known(version, &mut response);
         if version >= FIRST_WITH_CURRENT_LEADER {
             core.with_metadata(|metadata| tell_leaders(metadata, core.facts.node, &mut response));
         }
         response
+    }
+}
+
+/// Replaces codes about transactions that clients of a version do not know (KIP-890), by those that have them do the same.
+fn tell_as_known(version: i16, response: &mut ProduceResponse) {
+    let partitions = response.responses.iter_mut();
+    for partition in partitions.flat_map(|topic| &mut topic.partition_responses) {
+        let code = match ErrorCode::from_code(partition.error_code) {
+            Some(ErrorCode::ConcurrentTransactions) if version < FIRST_WITH_CONCURRENT => {
+                ErrorCode::NotEnoughReplicas
+            }
+            Some(ErrorCode::TransactionAbortable) if version < FIRST_WITH_ABORTABLE => {
+                ErrorCode::InvalidTxnState
+            }
+            _ => continue,
+        };
+        partition.error_code = code.code();
     }
 }
 

@@ -38,8 +38,9 @@ use crate::groups::Groups;
 use crate::idle_poll::IdlePoll;
 use crate::mailbox::{Mailbox, Mailboxes};
 use crate::order::Orders;
-use crate::peers::{Peers, WantedLinks};
+use crate::peers::{Asked, Peers, WantedLinks};
 use crate::producer_ids::ProducerIds;
+use crate::transactions::Transactions;
 
 pub(crate) use protocol::metadata::METADATA_PARTITION;
 
@@ -201,6 +202,9 @@ pub(crate) struct Core {
     pub(crate) sessions: RefCell<FetchSessions>,
     pub(crate) producer_ids: ProducerIds,
     pub(crate) groups: Groups,
+    pub(crate) transactions: Transactions,
+    /// On core 0: what other nodes were asked.
+    pub(crate) asked: Asked,
     pub(crate) orders: Orders,
     pub(crate) counters: CoreCounters,
     pub(crate) idle_poll: Arc<IdlePoll>,
@@ -247,6 +251,8 @@ impl Core {
             sessions: RefCell::new(FetchSessions::new(index, session_room(&facts.config))),
             producer_ids: ProducerIds::default(),
             groups: Groups::default(),
+            transactions: Transactions::default(),
+            asked: Asked::default(),
             orders: Orders::default(),
             counters: CoreCounters::default(),
             idle_poll: IdlePoll::new(facts.clock.clone(), facts.config.idle_poll),
@@ -288,6 +294,7 @@ impl Core {
         // Requests that wait for records or for a rebalance would keep their connections, and the node, waiting.
         self.draining.close();
         self.groups.close();
+        self.transactions.close();
         async move { self.drain_to_the_end().await }
     }
 

@@ -23,6 +23,7 @@ use crate::mailbox::Mailbox;
 use crate::maintenance;
 use crate::order::{carry_claims, carry_reports};
 use crate::peers;
+use crate::transactions::{carry_acts, carry_questions};
 
 /// Bytes that one journal's compaction may have on the disk twice before it waits for a checkpoint, which costs a round of
 /// layout.
@@ -62,6 +63,10 @@ impl CoreLife {
         maintenance::scrub(&core);
         spawn(maintenance::close_quiet_journals(core.clone()));
         spawn(groups::watch_lags(core.clone()));
+        spawn(carry_acts(core.clone()));
+        for shard in core.shards() {
+            spawn(carry_questions(core.clone(), shard.clone()));
+        }
         spawn(peers::keep_links(core.clone()));
         if core.facts.is_member {
             for shard in core.shards() {

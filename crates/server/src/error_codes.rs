@@ -3,10 +3,11 @@
 use kafka_wire::ErrorCode;
 use protocol::SequenceError;
 use protocol::groups::GroupError;
-use protocol::leader::{AppendError, TrimError};
+use protocol::leader::{AppendError, TransactionError, TrimError};
 use protocol::metadata::{ApplyError, PlanError, TopicNameError};
+use protocol::transactions;
 use record::BatchError;
-use shard::{AppendRefusal, NotLed, ReadRefusal};
+use shard::{AppendRefusal, NotLed, ReadRefusal, Unverified};
 
 use crate::controller::{ChangeError, CommitError};
 
@@ -34,6 +35,7 @@ pub(crate) fn append_code(refusal: &AppendRefusal) -> ErrorCode {
         | AppendRefusal::TooLargeForJournal { .. }
         | AppendRefusal::RequestDecompressesTooLarge { .. } => ErrorCode::MessageTooLarge,
         AppendRefusal::TooFewHold => ErrorCode::NotEnoughReplicasAfterAppend,
+        AppendRefusal::Unverified(why) => unverified_code(why),
         AppendRefusal::Leader(error) => leader_code(error),
         AppendRefusal::Trim(TrimError::OutOfRange { .. }) => ErrorCode::OffsetOutOfRange,
         AppendRefusal::Trim(TrimError::Sealed { .. }) => ErrorCode::NotLeaderOrFollower,
@@ -76,7 +78,12 @@ fn leader_code(error: &AppendError) -> ErrorCode {
             | SequenceError::NodeShareTaken,
         )
         | AppendError::NotEnoughReplicas { .. } => ErrorCode::NotEnoughReplicas,
-        AppendError::Transactional => ErrorCode::InvalidTxnState,
+        AppendError::Transaction(error) => match error {
+            TransactionError::Outside | TransactionError::NoProducer => ErrorCode::InvalidTxnState,
+            TransactionError::NotEnded => ErrorCode::ConcurrentTransactions,
+            TransactionError::LateMarker { .. } => ErrorCode::InvalidProducerEpoch,
+            TransactionError::CoordinatorFenced { .. } => ErrorCode::TransactionCoordinatorFenced,
+        },
         AppendError::OffsetsExhausted { .. } => ErrorCode::UnknownServerError,
     }
 }
@@ -139,6 +146,37 @@ pub(crate) fn producer_id_code(error: &ChangeError) -> ErrorCode {
     }
 }
 
+/// For transactions.
+pub(crate) fn transaction_code(error: &transactions::TransactionError) -> ErrorCode {
+    use transactions::TransactionError as Error;
+    match error {
+        Error::CoordinatorLoading => ErrorCode::CoordinatorLoadInProgress,
+        Error::NotPersisted | Error::NoProducerId => ErrorCode::CoordinatorNotAvailable,
+        Error::ConcurrentTransactions => ErrorCode::ConcurrentTransactions,
+        Error::InvalidTxnState { .. } => ErrorCode::InvalidTxnState,
+        Error::InvalidProducerIdMapping => ErrorCode::InvalidProducerIdMapping,
+        Error::StaleEpoch { .. } => ErrorCode::ProducerFenced,
+        Error::InvalidTimeout { .. } => ErrorCode::InvalidTransactionTimeout,
+        Error::InvalidRequest { .. } => ErrorCode::InvalidRequest,
+        Error::TransactionAbortable => ErrorCode::TransactionAbortable,
+        Error::TransactionalIdNotFound { .. } => ErrorCode::TransactionalIdNotFound,
+        Error::LimitReached { .. } => ErrorCode::PolicyViolation,
+    }
+}
+
+/// For the batches of a transaction that does not open. Clients of earlier versions are told what they know (`append_path`).
+fn unverified_code(why: &Unverified) -> ErrorCode {
+    match why {
+        Unverified::NoTransactionalId => ErrorCode::TransactionalIdAuthorizationFailed,
+        Unverified::NotAdded => ErrorCode::TransactionAbortable,
+        Unverified::NoTransaction(_) | Unverified::Ordered => ErrorCode::InvalidTxnState,
+        Unverified::Fenced => ErrorCode::InvalidProducerEpoch,
+        Unverified::UnknownProducer => ErrorCode::InvalidProducerIdMapping,
+        Unverified::Busy => ErrorCode::ConcurrentTransactions,
+        Unverified::Unreachable(_) => ErrorCode::NotEnoughReplicas,
+    }
+}
+
 /// For groups.
 pub(crate) fn group_code(error: &GroupError) -> ErrorCode {
     match error {
@@ -146,7 +184,10 @@ pub(crate) fn group_code(error: &GroupError) -> ErrorCode {
         GroupError::NotPersisted => ErrorCode::CoordinatorNotAvailable,
         GroupError::InvalidGroupId { .. } => ErrorCode::InvalidGroupId,
         GroupError::GroupNotFound { .. } => ErrorCode::GroupIdNotFound,
-        GroupError::NonEmptyGroup { .. } => ErrorCode::NonEmptyGroup,
+        GroupError::NonEmptyGroup { .. } | GroupError::PendingOffsets { .. } => ErrorCode::NonEmptyGroup,
+        GroupError::UnstableOffset => ErrorCode::UnstableOffsetCommit,
+        GroupError::InvalidProducerEpoch { .. } => ErrorCode::InvalidProducerEpoch,
+        GroupError::TransactionCoordinatorFenced { .. } => ErrorCode::TransactionCoordinatorFenced,
         GroupError::SubscribedToTopic { .. } => ErrorCode::GroupSubscribedToTopic,
         GroupError::LimitReached { .. } => ErrorCode::PolicyViolation,
         GroupError::InvalidRequest { .. } => ErrorCode::InvalidRequest,

@@ -96,7 +96,7 @@ pub(crate) async fn fetch(
     if is_long {
         next_slice().await;
     }
-    let (outcomes, planned) = plan(&core, &opened.wanted, version, &rack).await;
+    let (outcomes, planned) = plan(&core, &opened.wanted, (version, committed_only), &rack).await;
     for planned in &planned {
         connection.note_owner(core.facts.owner_of(planned.read.partition));
     }

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use kafka_wire::ErrorCode;
 use platform::slices::next_slice;
 use protocol::groups::{
-    Answer, Ask, GROUPS_TOPIC, GroupError, ListGroups, ListedGroup, Name, Request, TopicChange,
+    Answer, Ask, CommitPending, GROUPS_TOPIC, GroupError, ListGroups, ListedGroup, Name, Request, TopicChange,
 };
 use protocol::leader::NodeId;
 use protocol::metadata::{
@@ -36,11 +36,14 @@ use crate::core::Core;
 use crate::error_codes::coordinator_code;
 use crate::order::twin_name;
 
+pub(crate) use gathering::{Gathered, Gathering};
+pub(crate) use host::took_nothing;
 pub(crate) use internal_topic::{fixed_config, own_config, topic_settings};
 pub(crate) use lags::{GroupLag, watch_lags};
 
+pub(crate) use partitioner::partition_of;
+
 use host::GroupHost;
-use partitioner::partition_of;
 use rewriting::Rewriting;
 
 /// The log of groups that several nodes hold is written anew when it has grown by this part of a journal file: 1 MiB as a rule.
@@ -54,10 +57,11 @@ pub(crate) struct Groups {
     lags: RefCell<Arc<[GroupLag]>>,
 }
 
-/// A coordinator that serves its groups no more until the next start.
+/// A coordinator that serves its groups, or its transactions, no more until the next start.
 #[derive(Debug, Clone)]
 pub(crate) struct ClosedCoordinator {
-    /// Of the groups' topic.
+    /// The topic that it keeps what it decides in, and which partition of that.
+    pub(crate) topic: &'static str,
     pub(crate) partition: i32,
     pub(crate) reason: String,
 }
@@ -80,6 +84,7 @@ impl Groups {
         let hosts = self.hosts.borrow();
         let closed = hosts.iter().filter_map(|(partition, host)| {
             host.failure().map(|reason| ClosedCoordinator {
+                topic: GROUPS_TOPIC,
                 partition: *partition,
                 reason,
             })
@@ -167,7 +172,66 @@ impl Core {
         Ok(Ok(groups))
     }
 
-    async fn ask_partition(
+    /// The number of ends of transactions that the coordinator of a group has seen.
+    ///
+    /// # Errors
+    /// See `ask_coordinator`.
+    pub(crate) async fn ends_seen(self: &Rc<Self>, group: &str) -> Result<u64, ErrorCode> {
+        let topic = self.groups_topic().await?;
+        let index = partition_of(group, topic.1);
+        let partition = PartitionId {
+            topic: topic.0,
+            index,
+        };
+        let seen = self
+            .facts
+            .mailboxes
+            .call(self.facts.owner_of(partition), move |core| async move {
+                Some(core.groups.host(index)?.ends())
+            });
+        let seen = seen.await.unwrap_or(None);
+        seen.ok_or(ErrorCode::CoordinatorNotAvailable)
+    }
+
+    /// Has a group take offsets that a transaction will end, unless more ends have come than were seen: then nothing is taken (`None`).
+    ///
+    /// # Errors
+    /// See `ask_coordinator`.
+    pub(crate) async fn commit_pending(
+        self: &Rc<Self>,
+        commit: CommitPending,
+        ends_seen: u64,
+    ) -> Result<Option<Answer>, ErrorCode> {
+        let topic = self.groups_topic().await?;
+        let index = partition_of(&commit.commit.group, topic.1);
+        let partition = PartitionId {
+            topic: topic.0,
+            index,
+        };
+        if self.leader_of(partition) != Some(self.facts.node) {
+            return Err(ErrorCode::NotCoordinator);
+        }
+        let ask = move |core: Rc<Core>| async move {
+            let shard = core.shard(core.facts.shard_of(partition));
+            shard.until_lease(partition).await.ok()?;
+            let host = core.groups.host(index)?;
+            if host.ends() != ends_seen {
+                return Some(None);
+            }
+            // In one turn with the look.
+            let answer = host.ask(commit.into())?;
+            answer.await.ok().map(Some)
+        };
+        let answer = self
+            .facts
+            .mailboxes
+            .call(self.facts.owner_of(partition), ask)
+            .await;
+        answer.unwrap_or(None).ok_or(ErrorCode::CoordinatorNotAvailable)
+    }
+
+    /// The same of one partition's coordinator.
+    pub(crate) async fn ask_partition(
         self: &Rc<Self>,
         topic: TopicId,
         index: i32,
@@ -194,7 +258,8 @@ impl Core {
         answer.ok_or(ErrorCode::CoordinatorNotAvailable)
     }
 
-    fn leader_of(&self, partition: PartitionId) -> Option<NodeId> {
+    /// The node that leads a partition, or is to.
+    pub(crate) fn leader_of(&self, partition: PartitionId) -> Option<NodeId> {
         self.with_metadata(|metadata| metadata.partition(partition).map(|state| state.leader))
     }
 
@@ -219,13 +284,27 @@ impl Core {
     /// # Errors
     /// It could not be made; the client asks again.
     pub(crate) async fn groups_topic(self: &Rc<Self>) -> Result<(TopicId, i32), ErrorCode> {
-        if let Some(found) = self.find_groups_topic() {
+        self.own_topic(GROUPS_TOPIC).await
+    }
+
+    /// The same of any topic in which the node keeps what coordinators decide.
+    ///
+    /// # Errors
+    /// See `groups_topic`.
+    pub(crate) async fn own_topic(self: &Rc<Self>, name: &'static str) -> Result<(TopicId, i32), ErrorCode> {
+        let find = || {
+            self.with_metadata(|metadata| {
+                let topic = metadata.topic_named(name)?;
+                Some((topic.id, topic.partition_count()))
+            })
+        };
+        if let Some(found) = find() {
             return Ok(found);
         }
         let replica_count = self.with_metadata(|metadata| metadata.default_replicas(&[], INTERNAL_REPLICAS));
         let wanted = NewTopic {
             id: fresh_topic_id(self.facts.random.bytes()),
-            name: GROUPS_TOPIC.into(),
+            name: name.into(),
             partition_count: i32::try_from(self.facts.shards).unwrap_or(i32::MAX),
             replica_count,
             chosen: None,
@@ -244,16 +323,17 @@ impl Core {
             // Somebody else was quicker.
             Ok(_) | Err(ChangeError::Plan(PlanError::Refused(ApplyError::TopicExists { .. }))) => {}
             Err(error) => {
-                tracing::warn!(%error, "the topic of the consumer groups could not be made");
+                tracing::warn!(topic = name, %error, "a topic of the node's own could not be made");
                 return Err(coordinator_code(&error));
             }
         }
-        self.find_groups_topic().ok_or(ErrorCode::CoordinatorNotAvailable)
+        find().ok_or(ErrorCode::CoordinatorNotAvailable)
     }
 
     /// Opens the coordinators of the groups' partitions that are here and have none yet, and closes those whose epoch is over. A partition
     /// that others hold, too, has one while an epoch of it is open here.
     pub(crate) fn open_coordinators(&self) {
+        self.open_transaction_coordinators();
         let grown_bytes_min = self.facts.config.journal.file_bytes / PARTS_OF_A_FILE;
         let grown_bytes_min = usize::try_from(grown_bytes_min).unwrap_or(usize::MAX);
         self.with_metadata(|metadata| {

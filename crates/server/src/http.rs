@@ -17,6 +17,7 @@ mod in_order;
 mod json_body;
 mod json_words;
 mod limits;
+mod loading;
 mod media_type;
 mod nodes;
 mod observe;
@@ -30,6 +31,7 @@ mod refusal;
 mod routes;
 mod status;
 mod topics;
+mod transactions;
 mod trim;
 mod uri;
 

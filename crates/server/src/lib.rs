@@ -39,6 +39,7 @@ mod producer_ids;
 pub mod record_json;
 mod seats;
 mod topic_names;
+mod transactions;
 
 pub use core_death::CoreDied;
 pub use core_life::CoreLife;

@@ -18,6 +18,7 @@ use kafka_wire::{ApiKey, ErrorCode};
 use platform::counters::HistogramFigures;
 use platform::process::ProcessUsage;
 use protocol::groups::GROUPS_TOPIC;
+use protocol::transactions;
 use shard::{AppendRefusal, CompactionFigures, LedFigures};
 use storage::StoreStatus;
 
@@ -100,6 +101,10 @@ pub(crate) struct CoreFigures {
     pub(crate) closed_coordinators: Vec<ClosedCoordinator>,
     /// The lags of groups, as they were found some seconds ago.
     pub(crate) group_lags: Arc<[GroupLag]>,
+    /// The transactions that the core coordinates.
+    pub(crate) transactions: transactions::Figures,
+    /// The time for which the oldest of them that is open has been so; zero if none is.
+    pub(crate) oldest_transaction: Duration,
     /// Topics in this core's image of the metadata: the same on every core, but for what is on its way.
     pub(crate) topics: usize,
     /// Partitions of these topics, likewise.
@@ -142,6 +147,8 @@ pub(crate) struct TopicFigures {
     pub(crate) appended_bytes: u64,
     pub(crate) failed_appends: u64,
     pub(crate) read_bytes: u64,
+    /// The most in one partition that readers of committed records do not see yet.
+    pub(crate) unstable_records: u64,
 }
 
 /// The figures of what retention has deleted by one config.
@@ -190,6 +197,9 @@ pub(crate) struct JournalFigures {
     pub(crate) failed_repairs: u64,
     /// Batches of other leaders that wait for room.
     pub(crate) deferred_bytes: usize,
+    /// Questions to coordinators of transactions, and those that they refused.
+    pub(crate) verifications: u64,
+    pub(crate) refused_verifications: u64,
 }
 
 impl Snapshot {
@@ -217,8 +227,16 @@ impl Snapshot {
             .answered()
             .flat_map(|(_, core)| &core.closed_coordinators)
             .map(|closed| {
-                let ClosedCoordinator { partition, reason } = closed;
-                format!("the groups of {GROUPS_TOPIC}-{partition} are not served: {reason}")
+                let ClosedCoordinator {
+                    topic,
+                    partition,
+                    reason,
+                } = closed;
+                let what = match *topic {
+                    GROUPS_TOPIC => "groups",
+                    _ => "transactions",
+                };
+                format!("the {what} of {topic}-{partition} are not served: {reason}")
             });
         self.ailments()
             .into_iter()

@@ -5,6 +5,7 @@
 //! others yet dials where it was told to. Messages are handed on (`link`); nothing here knows their meaning. A link never holds up the node: what a peer does not
 //! take is bounded, and beyond that the connection is closed.
 
+mod asking;
 mod dial;
 mod join;
 mod link;
@@ -27,6 +28,7 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, mpsc};
 use crate::config::HostPort;
 use crate::core::Core;
 
+pub(crate) use asking::Asked;
 pub(crate) use dial::{connect, keep_metadata_links};
 pub(crate) use join::{JoinError, join};
 pub(crate) use listen::let_peers_in;

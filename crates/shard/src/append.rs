@@ -12,7 +12,7 @@ use std::cell::RefCell;
 
 use planted::{Bug, planted};
 use platform::turns;
-use protocol::leader::{Append, AppendError, Appended, Checked, Numbered};
+use protocol::leader::{Append, AppendError, Appended, Checked, Inside, Numbered};
 use protocol::metadata::topic_config::TimestampType;
 use protocol::order::LANE;
 use protocol::{Durability, SequenceError, Stamp};
@@ -30,6 +30,7 @@ use super::claims::Claimed;
 use super::flush::MEMORY_GATHERED_BYTES_MAX;
 use super::member::AtHand;
 use super::partition::Waiting;
+use super::verifying::Unverified;
 use super::waiting_room::{Attempt, WaitingRoom};
 use super::{Partition, Role, Shard};
 use crate::TopicCounters;
@@ -76,6 +77,14 @@ impl Shard {
         let attempt = match examined {
             Ok(approved) => Attempt { request, approved },
             Err(refusal) => return self.refuse(request, refusal),
+        };
+        self.append_verified(attempt);
+    }
+
+    /// The same, behind all of its producer that wait for the word of a coordinator.
+    pub(super) fn append_verified(&self, attempt: Attempt) {
+        let Some(attempt) = self.verify_first(attempt) else {
+            return;
         };
         if self.waits_for_position(&attempt) {
             return self.wait_for_position(attempt);
@@ -172,8 +181,22 @@ impl Shard {
             refuse(attempt.request, absence.into());
             return Attempted::Done;
         };
+        if let Some(marker) = &attempt.request.marker
+            && let Ok(leader) = partition.role.leader_mut()
+        {
+            // Also if it ends nothing here: nothing that was verified before may open a transaction after it.
+            leader.revoke_permit(marker.producer);
+        }
         match self.check(partition, &attempt) {
-            Ok(Checked::New(numbered)) => return self.stage(partition, strand, attempt, numbered),
+            Ok(Checked::New(numbered)) => {
+                let attempt = attempt.with_first(numbered.aborts());
+                return self.stage(partition, strand, attempt, numbered);
+            }
+            // A marker has come since its coordinator was asked, or this one leads anew.
+            Ok(Checked::Unverified) => {
+                let refusal = AppendRefusal::Unverified(Unverified::Busy);
+                self.refuse_for(partition, attempt.request, refusal);
+            }
             Ok(Checked::Duplicate(written)) => {
                 let mut request = attempt.request;
                 if planted(Bug::RepeatAnsweredEarly) {
@@ -209,14 +232,27 @@ impl Shard {
         }
         let from = attempt.request.from;
         let admission = self.producer_room.admission(self.clock.monotonic(), from);
-        let append = append_of(&attempt.approved.examined, attempt.request.is_of_twin)?;
         let id = attempt.request.partition;
-        let checked = partition.role.check_append(&append, &admission);
+        let checked = match &attempt.request.marker {
+            Some(marker) => partition.role.check_marker(marker),
+            None => {
+                let append = append_of(&attempt.request, &attempt.approved.examined)?;
+                if append.inside.is_some() && partition.is_ordered() {
+                    return Err(AppendRefusal::Unverified(Unverified::Ordered));
+                }
+                partition.role.check_append(&append, &admission)
+            }
+        };
         if matches!(checked, Err(AppendError::Sequence(_))) && !self.holds_lease(id, &partition.role) {
             // A later leader may have what is missing here.
             return Err(AppendRefusal::NotLeader);
         }
         let checked = checked.map_err(AppendRefusal::Leader)?;
+        let ends_nothing = attempt.request.marker.is_some() && matches!(checked, Checked::Duplicate(_));
+        if ends_nothing && !self.holds_lease(id, &partition.role) {
+            // The transaction may be open at a later leader.
+            return Err(AppendRefusal::NotLeader);
+        }
         if matches!(&checked, Checked::New(numbered) if numbered.takes_on_producer) {
             let admitted = self.producer_room.check_share(from);
             admitted.map_err(|error| AppendRefusal::Leader(error.into()))?;
@@ -292,6 +328,7 @@ impl Shard {
                 .is_of_twin
                 .then(|| on_twin(&examined.header))
                 .flatten(),
+            aborts: numbered.aborts(),
             reserve: attempt.request.reserve,
         };
         let is_cut = match self.stage_batch(strand, (id, &place), &mut attempt.request) {
@@ -539,9 +576,11 @@ impl Shard {
         let for_commit = std::mem::take(&mut *self.waiting.for_commit.borrow_mut());
         let for_commit = for_commit.into_values().flat_map(|mut room| room.take_all());
         let for_position = self.claims.take_all();
+        let for_word = self.verifying.take_all();
         for request in for_room
             .chain(for_commit)
             .chain(for_position)
+            .chain(for_word)
             .chain(self.examinations.take_all())
         {
             self.refuse(request, refusal.clone());
@@ -582,8 +621,8 @@ fn note_of_topic(counters: &TopicCounters, header: &BatchHeader) {
 /// The facts about a batch that its leader needs.
 ///
 /// # Errors
-/// Its producer is one that is never handed out.
-pub(super) fn append_of(examined: &Examined, is_of_twin: bool) -> Result<Append, AppendRefusal> {
+/// Its producer is one that is never handed out, or it is inside a transaction of no id.
+pub(super) fn append_of(request: &AppendRequest, examined: &Examined) -> Result<Append, AppendRefusal> {
     let header = &examined.header;
     let mut producer = Stamp::of(header);
     if let Some(stamp) = &mut producer {
@@ -591,15 +630,22 @@ pub(super) fn append_of(examined: &Examined, is_of_twin: bool) -> Result<Append,
             let unknown = SequenceError::NotHandedOut { id: stamp.id.0 };
             return Err(AppendRefusal::Leader(unknown.into()));
         }
-        if is_of_twin && !planted(Bug::TwinSharesSequences) {
+        if request.is_of_twin && !planted(Bug::TwinSharesSequences) {
             stamp.id = stamp.id.on_twin();
         }
+    }
+    let is_inside = header.attributes.is_transactional();
+    if is_inside && request.claim.is_none() && request.marker.is_none() {
+        return Err(AppendRefusal::Unverified(Unverified::NoTransactionalId));
     }
     Ok(Append {
         record_count: header.record_count,
         max_timestamp_ms: examined.max_timestamp_found_ms,
         producer,
-        transactional: header.attributes.is_transactional(),
+        inside: is_inside.then(|| Inside {
+            permit: request.permit,
+            from_zero: request.claim.as_ref().is_some_and(|claim| claim.adds),
+        }),
     })
 }
 

@@ -92,7 +92,7 @@ impl Shard {
         let ordered = partitions.get(&request.partition);
         let ordered = ordered.filter(|partition| partition.reporter.is_some());
         let Some(partition) = ordered else { return false };
-        let Ok(append) = append_of(examined, request.is_of_twin) else {
+        let Ok(append) = append_of(request, examined) else {
             return false;
         };
         let admission = self.producer_room.admission(self.clock.monotonic(), request.from);

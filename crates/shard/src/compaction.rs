@@ -11,7 +11,7 @@ use std::time::Duration;
 use planted::{Bug, planted};
 use platform::counters::Counter;
 use platform::slices::Slices;
-use record::{PartitionId, TopicId};
+use record::{Offset, PartitionId, TopicId};
 use storage::{Compacted, CompactionJob, CompactionNeed, CompactionOrder, CompactionPolicy, Fault};
 
 use super::partition::compaction_policy;
@@ -152,7 +152,7 @@ impl Shard {
             return None;
         }
         match policy_of(partition) {
-            Some(policy) => store.compaction_need(id, &policy, partition.tail(), now_ms),
+            Some(policy) => store.compaction_need(id, &policy, partition.role.stable(), now_ms),
             // It was compacted once: there is nothing more to do than to tidy up.
             None => store.may_have_leftovers(id).then(CompactionNeed::default),
         }
@@ -181,7 +181,11 @@ impl Shard {
     /// stops; each outcome is logged and counted. The means are asked for at each step: configs may change meanwhile.
     pub async fn compact(self: &Rc<Self>, id: PartitionId, means: &dyn Fn() -> CompactionMeans) {
         let begun = match self.compaction_order(id, &means()) {
-            Some(order) => self.store.borrow_mut().begin_compaction(id, &order),
+            Some(order) => match self.aborted(id, Offset::ZERO, order.committed).await {
+                Ok(aborted) => self.store.borrow_mut().begin_compaction(id, &order, &aborted),
+                // It was told when it was found.
+                Err(_) => false,
+            },
             None => self.store.borrow_mut().begin_sweep(id),
         };
         if !begun {
@@ -247,7 +251,7 @@ impl Shard {
         let partition = partitions.get(&id)?;
         Some(CompactionOrder {
             policy: policy_of(partition).filter(|_| self.may_compact(id, partition))?,
-            committed: partition.tail(),
+            committed: partition.role.stable(),
             now_ms: self.clock.wall_ms(),
             limits: self.settings.batch_limits,
             key_map_bytes: means.key_map_bytes,

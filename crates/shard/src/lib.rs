@@ -11,6 +11,7 @@ mod examinations;
 mod flush;
 mod layout;
 mod member;
+mod open_transactions;
 mod order;
 mod partition;
 mod producer_room;
@@ -28,6 +29,7 @@ mod snapshots;
 mod topic_counters;
 mod troubles;
 mod unflushed;
+mod verifying;
 mod waiting_room;
 mod watcher;
 
@@ -60,6 +62,7 @@ use examinations::Examinations;
 use flush::Flushing;
 use layout::Layout;
 pub use member::Report;
+pub use open_transactions::{OpenTransaction, OpenTransactions};
 use order::Orders;
 pub use order::{Order, Tell, TellShards};
 pub(crate) use partition::Partition;
@@ -80,6 +83,8 @@ use sharing::Returning;
 pub use topic_counters::{TopicBook, TopicCounters};
 pub use troubles::Chore;
 use troubles::Troubles;
+use verifying::Verifying;
+pub use verifying::{Claim, Question, Unverified};
 use waiting_room::WaitingRooms;
 pub use watcher::Watcher;
 
@@ -137,6 +142,10 @@ pub struct ShardCounters {
     pub epochs_ended: Counter,
     /// Bytes of batches that were sent to replicas because they lacked them.
     pub shipped_bytes: Counter,
+    /// Questions to coordinators whether a transaction may open here.
+    pub verifications: Counter,
+    /// Those that were answered by a refusal, or not at all.
+    pub refused_verifications: Counter,
     pub(crate) compaction: CompactionCounters,
     /// Counts of scrubbing.
     pub scrub: ScrubCounters,
@@ -183,6 +192,7 @@ pub struct Shard {
     orders: Orders,
     unreported: Rc<Unreported>,
     claims: Claims,
+    verifying: Verifying,
     layout: Layout,
     removals: Removals,
     replication: Replication,
@@ -237,6 +247,7 @@ impl Shard {
             orders: Orders::default(),
             unreported: Rc::default(),
             claims: Claims::default(),
+            verifying: Verifying::default(),
             layout: Layout::since(began),
             removals: Removals::default(),
             replication,

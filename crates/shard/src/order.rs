@@ -14,7 +14,7 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use bytes::Bytes;
-use protocol::leader::{Append, Checked, Numbered};
+use protocol::leader::{Append, Checked, Leader, Numbered};
 use protocol::order::{Cutter, Entry, Generation, Page, Shown};
 use record::{BatchBuilder, Compression, Offset, PartitionId, Position, TopicId};
 use storage::{BatchBytes, Reserve};
@@ -189,7 +189,7 @@ impl Shard {
             record_count: offsets,
             max_timestamp_ms: now_ms,
             producer: None,
-            transactional: false,
+            inside: None,
         };
         let now = self.clock.monotonic();
         let admission = self.producer_room.admission(now, None);
@@ -204,6 +204,7 @@ impl Shard {
             max_timestamp_ms: now_ms,
             append_time_ms: None,
             producer_id: None,
+            aborts: None,
             reserve: Reserve::UseHalf,
         };
         Ok(OwnBatch {
@@ -325,6 +326,15 @@ impl Shard {
         let partition = partitions.get(&id).ok_or_else(|| self.absence(id))?;
         let tail = partition.open_leader()?.tail();
         Ok(partition.shown_of(tail))
+    }
+
+    /// The end of what is stable of a partition, for readers of committed records.
+    ///
+    /// # Errors
+    /// The partition, or its leader, is not here.
+    pub fn shown_stable(&self, id: PartitionId) -> Result<Offset, NotLed> {
+        let tail = self.shown_tail(id)?;
+        Ok(self.with_leader(id, Leader::stable)?.min(tail))
     }
 
     /// Shows what is ordered of the partition's topic by now: who saw a record on one shard finds it on every other.

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use planted::{Bug, planted};
 use protocol::leader::NodeId;
 use record::{Epoch, Offset, PartitionId};
-use storage::{Located, Read, ReadError, ReadJob};
+use storage::{Aborted, AbortedFound, Located, Read, ReadError, ReadJob};
 use tokio::time::timeout;
 
 use super::{Partition, Shard, Watcher};
@@ -35,6 +35,8 @@ pub struct ReadRequest {
     pub near: Option<NodeId>,
     /// An order names all below this, so it is committed: any replica may answer, and waits until it knows so much.
     pub ordered_until: Option<Offset>,
+    /// The reader wants records of no transaction that is open, and leaves out those of aborted ones (Kafka: `read_committed`).
+    pub committed_only: bool,
 }
 
 /// A partition that a reader waits for, as it numbers it.
@@ -66,6 +68,12 @@ pub struct ReadResult {
     pub log_start: Offset,
     /// The first offset that is not committed.
     pub tail: Offset,
+    /// No record before it is in a transaction that is open (Kafka's last stable offset). At most the tail.
+    pub stable: Offset,
+    /// The end of what the reader may see: the tail, or where all is stable.
+    pub until: Offset,
+    /// The aborted transactions of which the batches may have records, by their first offsets; for those who leave them out.
+    pub aborted: Vec<Aborted>,
     /// Whole committed batches in the order of their offsets, one or more to an element, as they are stored. The first may begin
     /// before the offset that was asked for.
     pub batches: Vec<Bytes>,
@@ -143,18 +151,39 @@ impl Shard {
         let (mut result, counters) = self.begin_read(&request)?;
         if let Some(counters) = counters {
             (result.batches, result.is_part) = self
-                .find_batches(request.partition, request.from, result.tail, request.bytes_max)
+                .find_batches(request.partition, request.from, result.until, request.bytes_max)
                 .await?;
             // In tests alone: it goes through all that is read.
             debug_assert!(
-                is_before(&result.batches, result.tail),
+                is_before(&result.batches, result.until),
                 "readers see committed records only"
             );
+            if request.committed_only
+                && let Some(next) = end_of(&result.batches)
+            {
+                result.aborted = self.aborted(request.partition, request.from, next).await?;
+                self.check_still_there(&request)?;
+            }
             result.bytes = result.batches.iter().map(Bytes::len).sum();
             counters.read_bytes.add(result.bytes as u64);
             self.counters.read_bytes.add(result.bytes as u64);
         }
         Ok(result)
+    }
+
+    /// Checks that nothing was given up of what was just read: what was aborted of it may not be known any more.
+    fn check_still_there(&self, request: &ReadRequest) -> Result<(), ReadRefusal> {
+        let partitions = self.partitions.borrow();
+        let partition = partitions.get(&request.partition);
+        let role = &partition.ok_or_else(|| self.absence(request.partition))?.role;
+        match role.log_start() <= request.from {
+            true => Ok(()),
+            false => Err(ReadRefusal::OutOfRange {
+                wanted: request.from,
+                log_start: role.log_start(),
+                tail: role.tail(),
+            }),
+        }
     }
 
     /// The bounds of the partition; and the counters for the read, if there is something to read.
@@ -171,6 +200,7 @@ impl Shard {
             epoch,
             log_start,
             mut tail,
+            stable,
             next_offset,
         } = match request.ordered_until {
             Some(_) => Shard::committed_view(partition)?,
@@ -197,13 +227,18 @@ impl Shard {
         let result = ReadResult {
             log_start,
             tail,
+            stable,
+            until: match request.committed_only {
+                true => stable,
+                false => tail,
+            },
             nearer: near,
             ..ReadResult::default()
         };
         if request.from >= tail && self.is_forsaken(&partition.role) {
             return Err(NotLed::NotLeader.into());
         }
-        let is_wanted = request.bytes_max > 0 && request.from < tail && near.is_none();
+        let is_wanted = request.bytes_max > 0 && request.from < result.until && near.is_none();
         let counters = is_wanted.then(|| {
             partition
                 .counters(request.partition.topic, &self.topic_book)
@@ -224,10 +259,12 @@ impl Shard {
             }
             leader => leader?,
         };
+        let tail = partition.shown_of(leader.tail());
         Ok(View {
             epoch: leader.epoch(),
             log_start: leader.log_start(),
-            tail: partition.shown_of(leader.tail()),
+            tail,
+            stable: leader.stable().min(tail),
             next_offset: leader.next_offset(),
         })
     }
@@ -243,6 +280,7 @@ impl Shard {
             epoch,
             log_start: partition.role.log_start(),
             tail: partition.role.tail(),
+            stable: partition.role.stable(),
             next_offset,
         })
     }
@@ -279,8 +317,32 @@ impl Shard {
             epoch,
             log_start: replica.log_start(),
             tail: replica.tail(),
+            stable: replica.stable(),
             next_offset: replica.next_offset(),
         })
+    }
+
+    /// Finds the aborted transactions of which a record may be among the offsets `[from, until)`, by their first offsets.
+    ///
+    /// # Errors
+    /// The partition is not here, or its indexes cannot be read.
+    pub async fn aborted(
+        self: &Rc<Self>,
+        partition: PartitionId,
+        from: Offset,
+        until: Offset,
+    ) -> Result<Vec<Aborted>, ReadRefusal> {
+        let mut found = self.store.borrow_mut().aborted(partition, from, until);
+        loop {
+            match found.map_err(|error| self.damage_refusal(error))? {
+                AbortedFound::Ready(aborted) => return Ok(aborted),
+                AbortedFound::Job(job) => {
+                    self.counters.disk_reads.add(1);
+                    let outcome = self.threads.pool.run(|| job.run()).await;
+                    found = self.store.borrow_mut().finish_aborted(outcome);
+                }
+            }
+        }
     }
 
     /// Reads whole batches of the offsets `[from, until)`: at most `bytes_max` bytes, but at least one batch. `until` is the
@@ -438,6 +500,7 @@ struct View {
     epoch: Epoch,
     log_start: Offset,
     tail: Offset,
+    stable: Offset,
     next_offset: Offset,
 }
 
@@ -447,6 +510,12 @@ fn check_epoch(wanted: Option<Epoch>, current: Epoch) -> Result<(), ReadRefusal>
         Some(wanted) if wanted > current => Err(ReadRefusal::UnknownEpoch { wanted, current }),
         _ => Ok(()),
     }
+}
+
+/// The offset behind batches that lie one behind the other.
+fn end_of(found: &[Bytes]) -> Option<Offset> {
+    let last = record::batches(found.last()?).last()?;
+    last.ok().map(|(header, _)| header.next_offset())
 }
 
 /// Says if all batches end before an offset, as far as their headers tell.

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use protocol::leader::{Append, AppendError, Appended, Checked, NodeId, Numbered};
+use protocol::leader::{Append, AppendError, Appended, Checked, EndMarker, NodeId, Numbered};
 use protocol::{Admission, Durability, Leader, Vows};
 use record::{Epoch, Offset, PartitionId};
 
@@ -119,6 +119,25 @@ impl Role {
         match self {
             Role::Lone(leader) => leader.check_append(append, admission),
             Role::Member(member) => member.replica.check_append(append, admission),
+        }
+    }
+
+    /// Numbers a marker. Changes nothing.
+    ///
+    /// # Errors
+    /// See [`AppendError`].
+    pub(crate) fn check_marker(&self, marker: &EndMarker) -> Result<Checked, AppendError> {
+        match self {
+            Role::Lone(leader) => leader.check_marker(marker),
+            Role::Member(member) => member.replica.check_marker(marker),
+        }
+    }
+
+    /// The end of what is decided, as far as this node knows (see [`Leader::stable`]).
+    pub(crate) fn stable(&self) -> Offset {
+        match self {
+            Role::Lone(leader) => leader.stable(),
+            Role::Member(member) => member.replica.stable(),
         }
     }
 

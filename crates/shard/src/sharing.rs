@@ -14,7 +14,7 @@ use protocol::history::BatchFacts;
 use protocol::leader::{Leader, NodeId};
 use protocol::metadata::TopicSettings;
 use protocol::replica::{Assignment, NO_EPOCH, Replica, Stored};
-use record::PartitionId;
+use record::{BatchHeader, Logged, PartitionId};
 use storage::Read;
 use tokio::time::sleep;
 
@@ -135,6 +135,10 @@ impl Shard {
         let batches = bytes
             .iter()
             .flat_map(|bytes| record::batches(bytes).map_while(Result::ok));
+        let facts = |(header, bytes): (BatchHeader, &[u8])| {
+            let batch = Logged::of(header, bytes).expect("a marker was made here");
+            BatchFacts::of(&batch)
+        };
         let written = leader.epochs().latest().unwrap_or(NO_EPOCH);
         Stored {
             promised: written,
@@ -143,7 +147,7 @@ impl Shard {
             next_offset,
             covered,
             history,
-            batches: batches.map(|(header, _)| BatchFacts::of(&header)).collect(),
+            batches: batches.map(facts).collect(),
         }
     }
 

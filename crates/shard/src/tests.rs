@@ -11,6 +11,7 @@ mod recompression;
 mod replicas;
 mod reporting;
 mod sharing;
+mod transactions;
 mod waiting;
 mod writers;
 
@@ -22,7 +23,7 @@ use platform::disk::{Applied, Disk, FaultKind, OperationKind, SimulatedDisk};
 use platform::random::Random;
 use platform::work::Threads;
 use protocol::metadata::{ConfigChange, TopicConfig};
-use record::{BatchBuilder, BatchHeader, ClusterId, Compression, Limits, Offset, TopicId};
+use record::{BatchBuilder, ClusterId, Compression, Limits, Logged, Offset, TopicId};
 use storage::{Append, DirectoryId, JournalIdentity, JournalSizes, Reserve, SegmentRolling, StoreConfig};
 use tokio::task::LocalSet;
 use tokio::time::timeout;
@@ -631,7 +632,7 @@ fn an_epoch_that_the_log_has_passed_is_refused_in_a_sentence() {
         next: Offset(1),
         state: bytes::Bytes::new(),
         begun_anew: false,
-        replay: vec![BatchHeader::read(&batch).expect("it was just built")],
+        replay: vec![Logged::read(&batch).expect("it was just built")],
         promised: None,
         accepted: None,
         written: None,
@@ -643,6 +644,7 @@ fn an_epoch_that_the_log_has_passed_is_refused_in_a_sentence() {
         max_timestamp_ms: 0,
         append_time_ms: None,
         producer_id: None,
+        aborts: None,
         reserve: Reserve::Keep,
     };
     let mut store = shard.store.borrow_mut();

@@ -28,13 +28,15 @@ pub enum Chore {
     Repair,
     /// Changes of consumer groups are journaled.
     GroupChanges,
+    /// Changes of transactions are journaled.
+    TransactionChanges,
 }
 
 /// Chores that give a full journal room again.
 const MAKES_ROOM: [Chore; 3] = [Chore::Layout, Chore::Checkpoint, Chore::Preparation];
 
 impl Chore {
-    const COUNT: usize = Chore::GroupChanges as usize + 1;
+    const COUNT: usize = Chore::TransactionChanges as usize + 1;
 
     /// As the log calls it.
     fn name(self) -> &'static str {
@@ -47,6 +49,7 @@ impl Chore {
             Chore::Retention => "retention",
             Chore::Repair => "writing a damaged segment anew",
             Chore::GroupChanges => "journaling changes of consumer groups",
+            Chore::TransactionChanges => "journaling changes of transactions",
         }
     }
 }

@@ -34,6 +34,7 @@ fn version_of(api: ApiKey) -> i16 {
         ApiKey::DeleteRecords | ApiKey::ElectLeaders => 2,
         ApiKey::IncrementalAlterConfigs | ApiKey::AlterPartitionReassignments => 1,
         ApiKey::ListPartitionReassignments => 0,
+        ApiKey::FindCoordinator => 4,
         other => unreachable!("the simulation sends no {other:?}"),
     }
 }
@@ -44,7 +45,8 @@ pub(crate) struct Client {
     output: WriteHalf,
     writer: Writer,
     next_correlation_id: i32,
-    in_flight: VecDeque<(i32, ApiKey)>,
+    /// Requests that wait for an answer: number, API and version.
+    in_flight: VecDeque<(i32, ApiKey, i16)>,
 }
 
 impl Client {
@@ -63,14 +65,17 @@ impl Client {
         })
     }
 
-    /// Sends a request.
+    /// Sends a request in its usual version.
     ///
     /// # Errors
     /// The connection is over.
     pub(crate) async fn send<R: Request>(&mut self, request: &R) -> io::Result<()> {
+        self.send_as(version_of(R::API_KEY), request).await
+    }
+
+    async fn send_as<R: Request>(&mut self, version: i16, request: &R) -> io::Result<()> {
         let correlation_id = self.next_correlation_id;
         self.next_correlation_id += 1;
-        let version = version_of(R::API_KEY);
         let client_id = Text::from("simulated");
         let frame = frame_request(
             &mut self.writer,
@@ -79,7 +84,7 @@ impl Client {
             Some(&client_id),
             request,
         );
-        self.in_flight.push_back((correlation_id, R::API_KEY));
+        self.in_flight.push_back((correlation_id, R::API_KEY, version));
         for chunk in &frame.chunks {
             let written = timeout(PATIENCE, self.output.write_all(chunk)).await;
             written.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))?;
@@ -97,11 +102,10 @@ impl Client {
     /// # Errors
     /// The connection is over, or the answer does not come.
     pub(crate) async fn receive<R: Request>(&mut self) -> io::Result<R::Response> {
-        let (correlation_id, api) = self.in_flight.pop_front().expect("a request waits");
+        let (correlation_id, api, version) = self.in_flight.pop_front().expect("a request waits");
         let frame = timeout(PATIENCE, self.frame()).await;
         let frame = frame.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))?;
         let mut reader = Reader::new(frame);
-        let version = version_of(api);
         let header =
             ResponseHeader::decode(&mut reader, api, version).expect("an answer of the node is sound");
         assert_eq!(
@@ -124,6 +128,15 @@ impl Client {
     /// See `send` and `receive`.
     pub(crate) async fn call<R: Request>(&mut self, request: &R) -> io::Result<R::Response> {
         self.send(request).await?;
+        self.receive::<R>().await
+    }
+
+    /// The same in another version than the usual one.
+    ///
+    /// # Errors
+    /// See `send` and `receive`.
+    pub(crate) async fn call_as<R: Request>(&mut self, version: i16, request: &R) -> io::Result<R::Response> {
+        self.send_as(version, request).await?;
         self.receive::<R>().await
     }
 }

@@ -9,7 +9,8 @@
 //!   run (one seed)
 //!     engine: which unit goes on ── units: the cores of each machine, the clients
 //!     machine: disk, clock, node ── faults: kills, power cuts, cuts, resets, disk errors …
-//!     workload: what clients do ─► history: what they saw, and what must be true of it; order: the same of positions
+//!     workload: what clients do ─► history: what they saw, and what must be true of it; order: the same of positions;
+//!                                                     transactions: clients and a ledger of their own
 //! ```
 
 mod client;
@@ -24,6 +25,7 @@ mod panics;
 mod parts;
 mod run;
 mod trace;
+mod transactions;
 mod workload;
 
 pub use faults::FaultCounts;

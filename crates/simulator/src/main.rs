@@ -53,6 +53,9 @@ struct Arguments {
     /// Gives topics one order over their partitions.
     #[arg(long)]
     order: bool,
+    /// Adds clients with transactions, and readers of what these commit.
+    #[arg(long)]
+    transactions: bool,
     /// Runs each seed twice and compares their traces.
     #[arg(long)]
     twice: bool,
@@ -65,6 +68,8 @@ impl Arguments {
             () if (self.copies || self.bits || self.tables) && self.nodes < 3 => {
                 "--copies, --bits and --tables need a cluster: give --nodes 3 or more"
             }
+            // Nothing may be acknowledged just before a disk is put back, and coordinators end transactions whenever time is up.
+            () if self.copies && self.transactions => "--copies goes without --transactions",
             () => return Ok(()),
         };
         Err(Arguments::command().error(ErrorKind::ArgumentConflict, refusal))
@@ -79,6 +84,7 @@ impl Arguments {
             bits: self.bits,
             tables: self.tables,
             order: self.order,
+            transactions: self.transactions,
             shows,
         }
     }
@@ -110,20 +116,20 @@ fn verdict(report: &Report, arguments: &Arguments) -> ExitCode {
         None => ExitCode::SUCCESS,
         Some(violation) => {
             let seed = report.seed;
+            let chosen = [
+                (arguments.copies, " COPIES=1"),
+                (arguments.bits, " BITS=1"),
+                (arguments.tables, " TABLES=1"),
+                (arguments.order, " ORDER=1"),
+                (arguments.transactions, " TRANSACTIONS=1"),
+            ];
+            let chosen = chosen.iter().filter(|(is_chosen, _)| *is_chosen);
+            let chosen: String = chosen.map(|(_, word)| *word).collect();
             let again = match arguments.nodes {
                 1 => {
-                    let order = if arguments.order { " ORDER=1" } else { "" };
-                    format!("make sim{order} SEED={seed}")
+                    format!("make sim{chosen} SEED={seed}")
                 }
                 nodes => {
-                    let chosen = [
-                        (arguments.copies, " COPIES=1"),
-                        (arguments.bits, " BITS=1"),
-                        (arguments.tables, " TABLES=1"),
-                        (arguments.order, " ORDER=1"),
-                    ];
-                    let chosen = chosen.iter().filter(|(is_chosen, _)| *is_chosen);
-                    let chosen: String = chosen.map(|(_, word)| *word).collect();
                     let faults = arguments.faults;
                     format!("make sim NODES={nodes} FAULTS={faults}{chosen} SEED={seed}")
                 }

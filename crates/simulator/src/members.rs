@@ -33,6 +33,7 @@ use crate::machine::{KAFKA_PORT, Machine, Started};
 use crate::panics;
 use crate::run::{Options, Report};
 use crate::trace::Trace;
+use crate::transactions::Bank;
 
 /// Where each node's peers go.
 const PEER_PORT: u16 = 9192;
@@ -142,6 +143,8 @@ struct Cluster {
     random: SeededRandom,
     trace: Trace,
     faults: FaultCounts,
+    /// The clients with transactions.
+    bank: Option<Bank>,
     /// A bit that has turned in a segment, and on which node.
     damage: Option<(usize, Damage)>,
 }
@@ -209,6 +212,7 @@ pub(crate) async fn simulate(seed: u64, options: Options) -> Report {
         random,
         trace: trace.clone(),
         faults: FaultCounts::default(),
+        bank: None,
         damage: None,
     };
     cluster.begin(&shared).await;
@@ -227,6 +231,23 @@ pub(crate) async fn simulate(seed: u64, options: Options) -> Report {
             let random = cluster.random.split();
             cluster.engine.add(positions::follow(shared.clone(), random));
         }
+    }
+    if options.transactions {
+        let (told, ends) = (shared.clone(), shared.ends.clone());
+        let nodes = shared.nodes.to_vec();
+        let is_table = shared.has_tables;
+        let bank = Bank::new(
+            shared.net.clone(),
+            nodes,
+            ends,
+            is_table,
+            trace.clone(),
+            move |what| {
+                told.violate(what);
+            },
+        );
+        bank.begin(&mut cluster.engine, &mut cluster.random);
+        cluster.bank = Some(bank);
     }
     for _ in 0..options.faults {
         if shared.is_over() {
@@ -517,12 +538,14 @@ impl Cluster {
                     .iter()
                     .any(is(|state| matches!(state, Started::Failed(_))))
             };
-            let is_over = || unfinished.get() == 0 && all_serve();
+            let bank = self.bank.as_ref();
+            let unfinished = || unfinished.get() + bank.map_or(0, Bank::unfinished) as u64;
+            let is_over = || unfinished() == 0 && all_serve();
             if !engine.run(deadline, || is_over() || one_failed()).await {
                 let states: Vec<_> = machines.iter().map(Machine::started).collect();
                 return shared.violate(format!(
                     "{} clients do not finish; the nodes: {states:?}",
-                    unfinished.get()
+                    unfinished()
                 ));
             }
             if is_over() {
@@ -549,9 +572,29 @@ impl Cluster {
         });
         if !self.engine.run(Instant::now() + PEACE, || is_done.get()).await {
             let awaited = shared.awaited.borrow().clone();
-            shared.violate(format!(
+            return shared.violate(format!(
                 "node {away} is away, and the others do not go on: {awaited}"
             ));
+        }
+        self.check_transactions(shared, Some(away)).await;
+    }
+
+    /// Holds what committed and aborted transactions have left against what clients were told. With a node away, more are committed before.
+    async fn check_transactions(&mut self, shared: &Shared, away: Option<usize>) {
+        let Some(bank) = self.bank.clone() else { return };
+        let (checked, mut random) = (bank.clone(), self.random.split());
+        let is_done = Rc::new(Cell::new(false));
+        let done = is_done.clone();
+        self.engine.add(async move {
+            if let Some(away) = away {
+                checked.go_on(away, random.split()).await;
+            }
+            checked.check(away, false, random).await;
+            done.set(true);
+        });
+        if !self.engine.run(Instant::now() + PEACE, || is_done.get()).await {
+            let awaited = bank.awaited();
+            shared.violate(format!("transactions are not settled: {awaited}"));
         }
     }
 
@@ -572,7 +615,8 @@ impl Cluster {
             .await
         {
             let awaited = shared.awaited.borrow().clone();
-            shared.violate(format!("the nodes do not come to agree: {awaited}"));
+            return shared.violate(format!("the nodes do not come to agree: {awaited}"));
         }
+        self.check_transactions(shared, None).await;
     }
 }

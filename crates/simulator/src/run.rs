@@ -18,6 +18,7 @@ use crate::members;
 use crate::order::OrderBook;
 use crate::panics;
 use crate::trace::Trace;
+use crate::transactions::Bank;
 use crate::workload::{
     CREW, ORDERED, Production, TOPICS, World, administer, commit_offsets, create_topics, places, produce,
     read_all, read_on, take_part, trespass,
@@ -42,6 +43,8 @@ pub struct Options {
     pub tables: bool,
     /// Topics have one order over their partitions; of a node by itself, some only now and then.
     pub order: bool,
+    /// Some clients have transactions.
+    pub transactions: bool,
 }
 
 impl Default for Options {
@@ -55,6 +58,7 @@ impl Default for Options {
             bits: false,
             tables: false,
             order: false,
+            transactions: false,
         }
     }
 }
@@ -125,6 +129,22 @@ async fn simulate(seed: u64, options: Options) -> Report {
     })
     .await;
     begin_clients(&mut engine, &world, &mut random);
+    let bank = options.transactions.then(|| {
+        let (told, ends) = (history.clone(), world.ends.clone());
+        let nodes = vec![machine.kafka()];
+        let bank = Bank::new(
+            world.net.clone(),
+            nodes,
+            ends,
+            false,
+            trace.clone(),
+            move |what| {
+                told.violate(what);
+            },
+        );
+        bank.begin(&mut engine, &mut random);
+        bank
+    });
     while !faults.suffice(options.faults) && !ends_here(&history) {
         let deadline = Instant::now() + PROGRESS_MAX;
         // Mostly a fault meets a node that works, else one that has another fault to bear.
@@ -155,13 +175,26 @@ async fn simulate(seed: u64, options: Options) -> Report {
         world.ends.set(true);
         let unfinished = world.unfinished.clone();
         let deadline = Instant::now() + PROGRESS_MAX;
-        if !engine.run(deadline, || unfinished.get() == 0).await {
-            let count = world.unfinished.get();
+        let of_bank = || bank.as_ref().map_or(0, Bank::unfinished);
+        if !engine.run(deadline, || unfinished.get() + of_bank() == 0).await {
+            let count = world.unfinished.get() + of_bank();
             history.violate(format!("{count} clients make no progress after the last fault"));
         }
     }
     if !ends_here(&history) {
         check_complete(&mut engine, &world).await;
+    }
+    if let Some(bank) = bank.filter(|_| !ends_here(&history)) {
+        let (checked, random) = (bank.clone(), random.split());
+        if !await_in(
+            &mut engine,
+            async move { checked.check(None, true, random).await },
+        )
+        .await
+        {
+            let awaited = bank.awaited();
+            history.violate(format!("transactions are not settled: {awaited}"));
+        }
     }
     if let Some(order) = world.order.as_ref().filter(|_| !ends_here(&history)) {
         check_order(&mut engine, &machine, order, &history).await;

@@ -67,6 +67,20 @@ const FOUND_BY_SCRIBES: [(Bug, u64); 5] = [
     (Bug::LeftoversForgotten, 300),
 ];
 
+/// And where clients have transactions.
+const FOUND_BY_TRANSACTIONS: [(Bug, u64); 6] = [
+    (Bug::RepeatedMarkerRefused, 0),
+    (Bug::EndAnsweredBeforePrepare, 2),
+    (Bug::CompletedBeforeMarkers, 0),
+    (Bug::MarkersNotSentAgain, 0),
+    (Bug::EpochKeptAtPrepare, 0),
+    (Bug::FencedWithoutAbort, 0),
+];
+
+/// And where what these write is compacted, on three nodes.
+const FOUND_BY_COMPACTED_TRANSACTIONS: [(Bug, u64); 2] =
+    [(Bug::AbortedSupersedes, 0), (Bug::AbortedListLost, 6)];
+
 /// A bug, how the seeds are run that find it, and one that does.
 type Planted = (Bug, Options, u64);
 
@@ -92,6 +106,14 @@ fn all() -> Vec<Planted> {
         order: true,
         ..cluster
     };
+    let transactions = Options {
+        transactions: true,
+        ..Options::default()
+    };
+    let compacted = Options {
+        transactions: true,
+        ..tables
+    };
     let of = |options: Options| move |(bug, seed): (Bug, u64)| (bug, options, seed);
     let alone = FOUND_BY.into_iter().map(of(Options::default()));
     alone
@@ -100,6 +122,8 @@ fn all() -> Vec<Planted> {
         .chain(FOUND_BY_TABLES.map(of(tables)))
         .chain(FOUND_BY_ORDER.map(of(order)))
         .chain(FOUND_BY_SCRIBES.map(of(scribes)))
+        .chain(FOUND_BY_TRANSACTIONS.map(of(transactions)))
+        .chain(FOUND_BY_COMPACTED_TRANSACTIONS.map(of(compacted)))
         .collect()
 }
 

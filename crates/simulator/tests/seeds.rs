@@ -12,6 +12,7 @@ const SHORT: Options = Options {
     bits: false,
     tables: false,
     order: false,
+    transactions: false,
 };
 
 #[test]
@@ -67,6 +68,7 @@ const CLUSTER: Options = Options {
     bits: false,
     tables: false,
     order: false,
+    transactions: false,
 };
 
 /// The metadata that three nodes come to agree on, under kills, power cuts, stops and cut connections.
@@ -192,4 +194,37 @@ fn orders_that_several_nodes_hold_stay_what_they_are() {
     for seed in [8, 37] {
         assert_eq!(run(seed, five).violation, None, "seed {seed} of five nodes");
     }
+}
+
+/// Readers of committed records see each transaction as its client was told, or whole, or not at all; and none stays open.
+#[test]
+fn transactions_are_seen_whole_or_not_at_all() {
+    let alone = Options {
+        faults: 40,
+        transactions: true,
+        ..SHORT
+    };
+    let several = Options {
+        transactions: true,
+        ..CLUSTER
+    };
+    let compacted = Options {
+        tables: true,
+        ..several
+    };
+    let mut committed = 0;
+    for (options, seeds) in [(alone, 10), (several, 6), (compacted, 4)] {
+        for seed in 0..seeds {
+            let report = run(seed, options);
+            assert_eq!(report.violation, None, "seed {seed} of {options:?}");
+            committed += report
+                .reached
+                .get("transactions: Committed")
+                .copied()
+                .unwrap_or(0);
+        }
+    }
+    assert!(committed >= 1_000, "{committed} were committed");
+    let (first, again) = (run(3, several), run(3, several));
+    assert_eq!((first.trace, first.steps), (again.trace, again.steps));
 }

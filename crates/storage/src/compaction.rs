@@ -5,6 +5,7 @@
 //! may touch, and when its segments take the place of others, is in `store/compacting.rs`. It must never drop a record that
 //! no later one supersedes, nor change an offset.
 
+mod aborted;
 mod key_hash;
 mod key_map;
 mod output;
@@ -14,6 +15,7 @@ mod step;
 mod verdict;
 mod writing;
 
+pub(crate) use aborted::AbortedBatches;
 pub use key_map::KEY_BYTES;
 pub(crate) use output::{Output, Unwritten, remove_leftovers};
 pub(crate) use pass::{Means, Pass, Reach};

@@ -48,10 +48,10 @@ pub use peers_file::{read_peers, write_peers};
 pub use repair::{Repair, RepairStep, Rewrite};
 pub use scrub::{Scrub, Scrubbed};
 pub use store::{
-    AgeLimit, Append, CheckpointJob, Compacted, CompactionJob, CompactionNeed, CompactionOrder, LayoutJob,
-    Located, NotNow, REMOVAL_PAUSE, RETRY_AFTER, Read, ReadError, ReadJob, ReadOutcome, Recovered,
-    RecoveredPartition, RemovalJob, Removed, RepairEnd, SealedSegment, SegmentRead, StepFailed, Store,
-    StoreConfig, StoreStatus,
+    Aborted, AbortedFound, AbortedJob, AbortedOutcome, AgeLimit, Append, CheckpointJob, Compacted,
+    CompactionJob, CompactionNeed, CompactionOrder, LayoutJob, Located, NotNow, REMOVAL_PAUSE, RETRY_AFTER,
+    Read, ReadError, ReadJob, ReadOutcome, Recovered, RecoveredPartition, RemovalJob, Removed, RepairEnd,
+    SealedSegment, SegmentRead, StepFailed, Store, StoreConfig, StoreStatus,
 };
 pub use trouble::Trouble;
 pub use witness::Witness;

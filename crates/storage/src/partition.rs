@@ -140,12 +140,18 @@ impl PartitionLog {
             self.gaps_before = batch.next;
         }
         if aborts != NONE {
-            self.aborted.push_back(AbortedRange {
-                producer_id: header.producer_id,
-                first: aborts,
-                marker: header.base_offset.0,
-            });
+            self.note_aborted(header.producer_id, aborts);
         }
+    }
+
+    /// Notes that the batch that was pushed last aborts a transaction.
+    pub(crate) fn note_aborted(&mut self, producer_id: i64, first: i64) {
+        let marker = self.tail.back().expect("one was pushed");
+        self.aborted.push_back(AbortedRange {
+            producer_id,
+            first,
+            marker: marker.next - 1,
+        });
     }
 
     /// The batches that are not committed: those that begin at the committed tail or behind it.

@@ -135,7 +135,7 @@ impl Repair {
             source,
             read: 0,
             next: self.segment.first,
-            output: Output::create(&self.place, self.disk_reserve_bytes, segment)?,
+            output: Output::create(&self.place, self.disk_reserve_bytes, segment, Vec::new())?,
             wanted: None,
             lent: None,
             lent_ranges: 0,

@@ -65,6 +65,7 @@ fn append(store: &mut Store, number: i64, batch: &Bytes) {
         max_timestamp_ms: 1_000,
         append_time_ms: None,
         producer_id: None,
+        aborts: None,
         reserve: storage::Reserve::Keep,
     };
     let mut batch = BatchBytes::from(batch.clone());
@@ -159,7 +160,10 @@ fn compaction_takes_bounded_memory() {
         .compaction_need(ID, &order.policy, order.committed, order.now_ms)
         .is_some()
     {
-        assert!(store.begin_compaction(ID, &order), "it was said to be needed");
+        assert!(
+            store.begin_compaction(ID, &order, &[]),
+            "it was said to be needed"
+        );
         passes += 1;
         while store.is_compacting() {
             let Some(mut job) = store.next_compaction() else {

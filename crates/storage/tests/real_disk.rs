@@ -48,6 +48,7 @@ fn append(store: &mut Store, number: i64) -> Bytes {
         max_timestamp_ms: number,
         append_time_ms: None,
         producer_id: None,
+        aborts: None,
         reserve: storage::Reserve::Keep,
     };
     let mut bytes = BatchBytes::from(Bytes::copy_from_slice(&batch));

@@ -70,6 +70,7 @@ pub(super) fn append(
             max_timestamp_ms,
             append_time_ms: None,
             producer_id: None,
+            aborts: None,
             reserve: storage::Reserve::Keep,
         },
         &mut batch.clone().into(),

@@ -9,6 +9,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "contract/python
 
 import aiokafka.codec
 import contract
+import transactions
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListener, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic, RecordsToDelete
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
@@ -17,14 +18,9 @@ from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssigno
 from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError, for_code
 from contract import flush, tell
+from transactions import administer, commands
 
 ASSIGNORS = {"range": RangePartitionAssignor, "roundrobin": RoundRobinPartitionAssignor, "sticky": StickyPartitionAssignor}
-
-
-async def commands():
-    loop = asyncio.get_running_loop()
-    while line := await loop.run_in_executor(None, sys.stdin.readline):
-        yield line.split()
 
 
 async def produce(address, topic):
@@ -189,13 +185,7 @@ async def admin(address):
     deeds = {"create": create, "delete": delete, "describe": describe, "topics": client.list_topics, "groups": groups,
              "offsets": offsets, "transaction": transaction, "config": config, "set": change, "grow": grow, "since": since,
              "trim": trim, "state": state, "forget": forget}
-    async for name, *arguments in commands():
-        try:
-            answer = await deeds[name](*arguments)
-        except Exception as error:
-            answer = ["error", type(error).__name__, error]
-        tell(*answer)
-        flush()
+    await administer(deeds)
     await client.close()
 
 
@@ -203,4 +193,5 @@ def waited_for(work):
     return lambda *arguments: asyncio.run(work(*arguments))
 
 
-contract.run(*map(waited_for, (produce, consume, codecs, admin)))
+contract.run(*map(waited_for, (produce, consume, codecs, admin)), follow=waited_for(transactions.follow),
+             transact=waited_for(transactions.transact), transform=waited_for(transactions.transform))

@@ -316,7 +316,7 @@ func admin(addresses []string) error {
 			}
 			return ok, err
 		},
-		"transaction": func(arguments []string) ([]string, error) { return ok, transact(addresses, arguments[0]) },
+		"transaction": func(arguments []string) ([]string, error) { return ok, transactOnce(addresses, arguments[0]) },
 	})
 }
 
@@ -333,7 +333,7 @@ func state(ctx context.Context, admin *kadm.Client, group string) ([]string, err
 	return []string{strings.ToLower(found[group].State)}, err
 }
 
-func transact(addresses []string, topic string) error {
+func transactOnce(addresses []string, topic string) error {
 	client, err := kgo.NewClient(kgo.SeedBrokers(addresses...), kgo.TransactionalID("once"))
 	if err != nil {
 		return err
@@ -350,5 +350,8 @@ func transact(addresses []string, topic string) error {
 }
 
 func main() {
-	contract.Run(produce, consume, codecs, admin)
+	contract.Run(contract.Client{
+		Produce: produce, Consume: consume, Codecs: codecs, Admin: admin,
+		Follow: follow, Transact: transact, Transform: transform,
+	})
 }

@@ -43,6 +43,10 @@ public class ContractClient {
             }
             case "codecs" -> codecs(settings, arguments[2]);
             case "admin" -> admin(settings);
+            case "follow" -> TransactionClient.follow(settings, arguments[2], arguments[3]);
+            case "transact" -> TransactionClient.transact(settings, arguments[2], arguments[3]);
+            case "transform" -> TransactionClient.transform(settings, Arrays.copyOfRange(arguments, 2, arguments.length));
+            case "inspect" -> TransactionAdmin.inspect(settings);
             default -> throw new IllegalArgumentException(arguments[1]);
         }
         OUT.flush();
@@ -221,15 +225,19 @@ public class ContractClient {
         try (var admin = Admin.create(settings)) {
             Map<String, Deed> deeds = new HashMap<>(deeds(admin));
             deeds.put("transaction", words -> transaction(settings, words[1]));
-            for (String line; (line = IN.readLine()) != null; ) {
-                String[] words = line.split(" ");
-                try {
-                    tell(String.join(" ", deeds.get(words[0]).run(words)));
-                } catch (Exception error) {
-                    tell("error", String.valueOf(error.getCause() == null ? error : error.getCause()).replace('\n', ' '));
-                }
-                OUT.flush();
+            administer(deeds);
+        }
+    }
+
+    static void administer(Map<String, Deed> deeds) throws Exception {
+        for (String line; (line = IN.readLine()) != null; ) {
+            String[] words = line.split(" ");
+            try {
+                tell(String.join(" ", deeds.get(words[0]).run(words)));
+            } catch (Exception error) {
+                tell("error", String.valueOf(error.getCause() == null ? error : error.getCause()).replace('\n', ' '));
             }
+            OUT.flush();
         }
     }
 

@@ -334,5 +334,5 @@ func admin(addresses []string) error {
 }
 
 func main() {
-	contract.Run(produce, consume, codecs, admin)
+	contract.Run(contract.Client{Produce: produce, Consume: consume, Codecs: codecs, Admin: admin})
 }

@@ -6,6 +6,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "contract/python"))
 
 import contract
+import transactions
 import kafka.codec
 from contract import flush, tell
 from kafka import ConsumerRebalanceListener, KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
@@ -169,4 +170,4 @@ def admin(address):
     client.close()
 
 
-contract.run(produce, consume, codecs, admin)
+contract.run(produce, consume, codecs, admin, follow=transactions.follow, transact=transactions.transact, transform=transactions.transform)

@@ -235,7 +235,8 @@ async function admin() {
   await admin.disconnect()
 }
 
-const programs = { produce, consume, codecs, admin }
+const transactions = require('./transactions')({ kafka, eachCommand, sessionMs: SESSION_MS, heartbeatMs: HEARTBEAT_MS })
+const programs = { produce, consume, codecs, admin, ...transactions }
 programs[command](...arguments_).catch((error) => {
   console.error(error)
   process.exit(1)

@@ -10,6 +10,7 @@ from confluent_kafka import (OFFSET_BEGINNING, Consumer, ConsumerGroupTopicParti
                              TopicPartition)
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions, NewTopic, OffsetSpec
 from contract import flush, tell
+from transactions import Transactions
 
 # A commit that is refused since the group has moved on.
 REFUSED = {
@@ -199,4 +200,5 @@ def admin(address):
     })
 
 
-contract.run(produce, consume, codecs, admin)
+transactions = Transactions(settings)
+contract.run(produce, consume, codecs, admin, follow=transactions.follow, transact=transactions.transact, transform=transactions.transform)

@@ -256,11 +256,11 @@ func admin(addresses []string) error {
 			return []string{strings.ToLower(found[0].State)}, nil
 		},
 		"forget":      func(arguments []string) ([]string, error) { return ok, admin.DeleteConsumerGroup(arguments[0]) },
-		"transaction": func(arguments []string) ([]string, error) { return ok, transact(addresses, arguments[0]) },
+		"transaction": func(arguments []string) ([]string, error) { return ok, transactOnce(addresses, arguments[0]) },
 	})
 }
 
-func transact(addresses []string, topic string) error {
+func transactOnce(addresses []string, topic string) error {
 	settings := settings()
 	settings.Producer.Idempotent = true
 	settings.Net.MaxOpenRequests = 1
@@ -292,5 +292,8 @@ func keys[V any](found map[string]V) []string {
 }
 
 func main() {
-	contract.Run(produce, consume, codecs, admin)
+	contract.Run(contract.Client{
+		Produce: produce, Consume: consume, Codecs: codecs, Admin: admin,
+		Follow: follow, Transact: transact, Transform: transform,
+	})
 }

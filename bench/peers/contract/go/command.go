@@ -63,6 +63,7 @@ type fields struct {
 	Rate          *float64          `json:"rate"`
 	Follow        *bool             `json:"follow"`
 	Retry         *bool             `json:"retry"`
+	Transactional *bool             `json:"transactional"`
 	Verify        *bool             `json:"verify"`
 }
 
@@ -164,6 +165,9 @@ func (c *checker) readAppend(given fields) AppendCommand {
 	}
 	if command.Retry && (command.BatchRecords != 1 || command.InFlight != 1 || command.Rate > 0) {
 		c.fail("append with \"retry\" sends one record after the other (\"batch_records\" and \"in_flight\" 1, no \"rate\")")
+	}
+	if given.Transactional != nil && *given.Transactional {
+		c.fail("append with \"transactional\": this driver makes no transactions")
 	}
 	if command.Follow && command.Rate == 0 {
 		c.fail("append with \"follow\" wants a \"rate\": without one no record is due at a time")

@@ -7,9 +7,11 @@ package contract;
  * @param seconds for how long; -1 if it is not given. What comes first ends it
  * @param rate records a second that are due, in all; null is the closed loop
  * @param retry whether nodes die meanwhile: what was not acknowledged is sent again until it is, and is there once
+ * @param transactional whether each batch is a transaction, with its records in one shard after the other
  */
 public record Append(String log, int shards, int producers, int recordBytes, int batchRecords, int inFlight,
-        long warmupRecords, long records, double seconds, Double rate, boolean follow, boolean retry) {
+        long warmupRecords, long records, double seconds, Double rate, boolean follow, boolean retry,
+        boolean transactional) {
     /** The stamp has four hexadecimal digits for the producer. */
     private static final int PRODUCERS_MAX = 1 << 16;
 
@@ -21,7 +23,8 @@ public record Append(String log, int shards, int producers, int recordBytes, int
                 fields.whole("batch_records", 1, Integer.MAX_VALUE), fields.whole("in_flight", 1, Integer.MAX_VALUE),
                 fields.has("warmup_records") ? fields.records("warmup_records") : 0,
                 fields.has("records") ? fields.records("records") : -1, seconds == null ? -1 : seconds,
-                fields.positiveOrNull("rate"), fields.flag("follow"), fields.flag("retry"));
+                fields.positiveOrNull("rate"), fields.flag("follow"), fields.flag("retry"),
+                fields.flag("transactional"));
         if (append.records < 0 && append.seconds < 0) {
             throw new IllegalArgumentException("\"records\", \"seconds\" or both must be given");
         }
@@ -31,6 +34,10 @@ public record Append(String log, int shards, int producers, int recordBytes, int
         if (append.retry && (!append.oneByOne() || append.rate != null)) {
             throw new IllegalArgumentException("with \"retry\" one record is sent after the other (\"batch_records\" and "
                     + "\"in_flight\" 1, no \"rate\")");
+        }
+        if (append.transactional && (append.inFlight != 1 || append.retry || append.rate != null && append.batchRecords != 1)) {
+            throw new IllegalArgumentException("with \"transactional\" one transaction follows the other (\"in_flight\" 1, no "
+                    + "\"retry\"; with a \"rate\", \"batch_records\" 1)");
         }
         return append;
     }
@@ -45,7 +52,7 @@ public record Append(String log, int shards, int producers, int recordBytes, int
      * and a client that falls behind batches what is due meanwhile.
      */
     public boolean mayLinger() {
-        return rate == null && batchRecords > 1;
+        return rate == null && batchRecords > 1 && !transactional;
     }
 
     /** How many records of one producer may wait for their acknowledgement at once. */
@@ -53,9 +60,13 @@ public record Append(String log, int shards, int producers, int recordBytes, int
         return (int) Math.min((long) batchRecords * inFlight, Integer.MAX_VALUE);
     }
 
-    /** Where a producer's record goes: its k-th batch is in shard (producer + k * producers) mod shards. */
+    /**
+     * Where a producer's record goes: its k-th batch is in shard (producer + k * producers) mod shards. The records of a
+     * transaction go as batches of one.
+     */
     int shardOf(int producer, long record) {
-        return (int) ((producer + record / batchRecords * producers) % shards);
+        long batch = transactional ? record : record / batchRecords;
+        return (int) ((producer + batch * producers) % shards);
     }
 
     long warmupOf(int producer) {

@@ -61,16 +61,20 @@ public final class ContractTest {
     }
 
     private static void sharesAndShardsAreAsTheContractSays() {
-        Append append = new Append("log", 5, 3, 16, 10, 1, 8, 100, -1, null, false, false);
+        Append append = new Append("log", 5, 3, 16, 10, 1, 8, 100, -1, null, false, false, false);
         equal(List.of(3L, 3L, 2L), List.of(append.warmupOf(0), append.warmupOf(1), append.warmupOf(2)), "shares of 8");
         equal(1, append.shardOf(1, 9), "the shard of a first batch");
         equal((2 + 7 * 3) % 5, append.shardOf(2, 70), "the shard of batch 7");
-        Read read = new Read("log", 5, 2, 16, 1, 1, false);
+        Read read = new Read("log", 5, 2, 16, 1, 1, false, false);
         equal(List.of(0, 2, 4), boxed(read.shardsOf(0)), "the shards of a consumer");
         equal(List.of(1, 3), boxed(read.shardsOf(1)), "the shards of a consumer");
-        equal(List.of(1), boxed(new Read("log", 5, 7, 16, 1, 1, false).shardsOf(6)), "the shard of one too many");
-        equal(10, new Read("log", 5, 2, 100, 1099, 1, false).requestRecords(), "records of a request");
-        equal(1, new Read("log", 5, 2, 100, 99, 1, false).requestRecords(), "records of a request of less than one");
+        Append transactions = new Append("log", 5, 3, 16, 10, 1, 8, 100, -1, null, false, false, true);
+        equal(List.of(1, 4, 2), List.of(transactions.shardOf(1, 0), transactions.shardOf(1, 1), transactions.shardOf(1, 2)),
+                "the shards of one transaction");
+        equal(false, transactions.mayLinger(), "lingering in a transaction");
+        equal(List.of(1), boxed(new Read("log", 5, 7, 16, 1, 1, false, false).shardsOf(6)), "the shard of one too many");
+        equal(10, new Read("log", 5, 2, 100, 1099, 1, false, false).requestRecords(), "records of a request");
+        equal(1, new Read("log", 5, 2, 100, 99, 1, false, false).requestRecords(), "records of a request of less than one");
     }
 
     private static void recordsAreDueInTurns() {
@@ -81,9 +85,9 @@ public final class ContractTest {
     }
 
     private static void recordsWaitForCompanyInFullBatchesOfTheClosedLoopOnly() {
-        equal(true, new Append("log", 1, 1, 16, 10, 1, 0, 100, -1, null, false, false).mayLinger(), "lingering in the closed loop");
-        equal(false, new Append("log", 1, 1, 16, 1, 10, 0, 100, -1, null, false, false).mayLinger(), "lingering with single records");
-        equal(false, new Append("log", 1, 1, 16, 10, 1, 0, 100, -1, 1000.0, false, false).mayLinger(), "lingering at a rate");
+        equal(true, new Append("log", 1, 1, 16, 10, 1, 0, 100, -1, null, false, false, false).mayLinger(), "lingering in the closed loop");
+        equal(false, new Append("log", 1, 1, 16, 1, 10, 0, 100, -1, null, false, false, false).mayLinger(), "lingering with single records");
+        equal(false, new Append("log", 1, 1, 16, 10, 1, 0, 100, -1, 1000.0, false, false, false).mayLinger(), "lingering at a rate");
     }
 
     private static void jsonIsStrict() {

@@ -29,7 +29,7 @@ final class Followers implements AutoCloseable {
     Followers(SystemClient client, Append append) throws Exception {
         this.append = append;
         Read read = new Read(append.log(), append.shards(), append.shards(), append.recordBytes(), REQUEST_BYTES,
-                Long.MAX_VALUE, false);
+                Long.MAX_VALUE, false, append.transactional());
         for (int shard = 0; shard < append.shards(); shard++) {
             Follower follower = new Follower(client, read, shard);
             followers.add(follower);

@@ -40,8 +40,7 @@ final class ProducerRun implements AutoCloseable {
     void warmUp() throws Exception {
         long end = append.warmupOf(number);
         while (sent < end && goesOn()) {
-            awaitRoom(1);
-            sendWithRoom(null, false);
+            sendNext(end, null, false);
         }
         drain();
         retriesBefore = producer.retries();
@@ -55,7 +54,7 @@ final class ProducerRun implements AutoCloseable {
             sendPaced(new Pacing(startNs, append.producers(), append.rate()), startNs);
         }
         drain();
-        if (append.retry()) {
+        if (append.retry() || append.transactional()) {
             return;
         }
         failures.add(producer.retries() - retriesBefore, "the client of producer " + number + " sent records again by itself (refused, lost or too large at first: see standard error)");
@@ -66,11 +65,11 @@ final class ProducerRun implements AutoCloseable {
         long endNs = endNs(startNs);
         while (sent < end && goesOn()) {
             awaitRoom(1);
+            room.release();
             if (System.nanoTime() - endNs >= 0) {
-                room.release();
                 return;
             }
-            sendWithRoom(null, true);
+            sendNext(end, null, true);
         }
     }
 
@@ -83,9 +82,48 @@ final class ProducerRun implements AutoCloseable {
                 return;
             }
             Pacing.waitUntil(dueNs);
-            awaitRoom(1);
-            sendWithRoom(dueNs, true);
+            sendNext(Long.MAX_VALUE, dueNs, true);
         }
+    }
+
+    /** Sends the next record, or a transaction of those before `end`, as soon as there is room. */
+    private void sendNext(long end, Long dueNs, boolean measured) throws Exception {
+        if (append.transactional()) {
+            sendTransaction(end, dueNs, measured);
+        } else {
+            awaitRoom(1);
+            sendWithRoom(dueNs, measured);
+        }
+    }
+
+    /** The client is told of a record's failure by the commit as well, which is what counts for all of them. */
+    private void sendTransaction(long end, Long dueNs, boolean measured) throws Exception {
+        int count = (int) Math.min(append.batchRecords(), end - sent);
+        long first = sent;
+        sent += count;
+        long[] sinceNs = new long[count];
+        Throwable failure = null;
+        awaitRoom(count);
+        try {
+            long begunNs = System.nanoTime();
+            producer.begin();
+            for (int i = 0; i < count; i++) {
+                byte[] payload = payload();
+                payloads.write(number, first + i, payload);
+                sinceNs[i] = dueNs != null ? dueNs : i == 0 ? begunNs : System.nanoTime();
+                producer.send(append.shardOf(number, first + i), payload, ignored -> { });
+            }
+            producer.commit();
+        } catch (Exception thrown) {
+            failure = thrown;
+        }
+        for (int i = 0; i < count; i++) {
+            settle(first + i, sinceNs[i], measured, failure);
+        }
+    }
+
+    private byte[] payload() {
+        return sharedPayload == null ? new byte[append.recordBytes()] : sharedPayload;
     }
 
     private long endNs(long startNs) {
@@ -96,7 +134,7 @@ final class ProducerRun implements AutoCloseable {
     private void sendWithRoom(Long dueNs, boolean measured) {
         long record = sent++;
         int shard = append.shardOf(number, record);
-        byte[] payload = sharedPayload == null ? new byte[append.recordBytes()] : sharedPayload;
+        byte[] payload = payload();
         payloads.write(number, record, payload);
         long sinceNs = dueNs == null ? System.nanoTime() : dueNs;
         try {

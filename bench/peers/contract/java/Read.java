@@ -7,14 +7,15 @@ package contract;
  * @param records how many all consumers have together when it is over
  * @param requestBytes payloads that one request for records may bring
  * @param verify whether payloads are summed and their order is checked
+ * @param committed whether records of transactions are had only when those are committed, as by followers of a transactional append
  */
 public record Read(String log, int shards, int consumers, int recordBytes, int requestBytes, long records,
-        boolean verify) {
+        boolean verify, boolean committed) {
     static Read of(Fields fields) {
         return new Read(fields.text("log"), fields.whole("shards", 1, Integer.MAX_VALUE),
                 fields.whole("consumers", 1, Integer.MAX_VALUE),
                 fields.whole("record_bytes", Payloads.STAMP_BYTES, Payloads.RECORD_BYTES_MAX),
-                fields.whole("request_bytes", 1, Integer.MAX_VALUE), fields.records("records"), fields.flag("verify"));
+                fields.whole("request_bytes", 1, Integer.MAX_VALUE), fields.records("records"), fields.flag("verify"), false);
     }
 
     /** How many records one request asks for, where a client asks in records. */

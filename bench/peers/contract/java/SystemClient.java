@@ -55,6 +55,16 @@ public interface SystemClient extends AutoCloseable {
         /** Appends a record and returns when it is acknowledged: the way of a client that appends one by one. */
         void sendAndWait(int shard, byte[] payload) throws Exception;
 
+        /** Begins a transaction, to which the records belong that are sent next. */
+        default void begin() throws Exception {
+            throw new UnsupportedOperationException("this driver makes no transactions");
+        }
+
+        /** Commits it, with all that was sent since; returns when that is acknowledged. */
+        default void commit() throws Exception {
+            throw new UnsupportedOperationException("this driver makes no transactions");
+        }
+
         /** Sends what the client holds back. Called when no more records follow for now. */
         default void flush() throws Exception {
         }

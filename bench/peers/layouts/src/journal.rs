@@ -151,6 +151,7 @@ impl Layout for Journal {
                 max_timestamp_ms: now_ms,
                 append_time_ms: None,
                 producer_id: None,
+                aborts: None,
                 reserve: Reserve::Keep,
             };
             let batch = self.batch(run, now_ms).into();

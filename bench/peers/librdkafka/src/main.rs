@@ -46,6 +46,10 @@ impl System for Librdkafka {
         topics::leader(&self.address, log)
     }
 
+    fn makes_transactions(&self) -> bool {
+        true
+    }
+
     fn append(&mut self, append: &Append, events: &Events) -> Result<Done> {
         if append.follow {
             follow::append_and_follow(&self.address, append, events)

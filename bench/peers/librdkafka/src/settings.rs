@@ -39,6 +39,12 @@ const CONSUMER: Settings = &[
     ("fetch.queue.backoff.ms", "1"),
 ];
 
+/// Of producers whose batches are transactions; in place of those of the same name. They may send again: a record is there once, and in order.
+const TRANSACTIONAL: Settings = &[
+    ("enable.idempotence", "true"),
+    ("message.send.max.retries", "2147483647"),
+];
+
 /// How long a batch waits for more records, where it may.
 const LINGER_MS: &str = "5";
 /// The largest batch that brokers take by default.
@@ -60,7 +66,15 @@ pub(crate) fn described() -> Described {
     for (name, value) in RETRYING {
         settings.insert(format!("{name}, with retry"), (*value).to_owned());
     }
+    for (name, value) in TRANSACTIONAL {
+        settings.insert(format!("{name}, with transactional"), (*value).to_owned());
+    }
     for (name, value) in [
+        (
+            "transactional.id, with transactional",
+            "one for each producer".to_owned(),
+        ),
+        ("isolation.level", "read_committed (default)".to_owned()),
         ("replication factor", "as many as there are nodes".to_owned()),
         (
             "linger.ms",
@@ -105,12 +119,16 @@ pub(crate) fn common(address: &str) -> ClientConfig {
 
 /// Of a producer: so many requests wait at once, and in the closed loop batches are about as large as `append` says. At a rate
 /// they are bounded by the client's own defaults only: who falls behind there must be able to put what is due into few requests.
-pub(crate) fn producer(address: &str, append: &Append) -> ClientConfig {
+pub(crate) fn producer(address: &str, append: &Append, number: u32) -> ClientConfig {
     let message_bytes = BATCH_BYTES.max(append.record_bytes + OVERHEAD_BYTES).to_string();
     let mut config = common(address);
     set_all(&mut config, PRODUCER);
     if append.retry {
         set_all(&mut config, RETRYING);
+    }
+    if append.transactional {
+        set_all(&mut config, TRANSACTIONAL);
+        config.set("transactional.id", format!("{}-{number}", append.log));
     }
     config.set("linger.ms", linger_ms(append));
     config.set("max.in.flight", append.in_flight.to_string());
@@ -124,7 +142,7 @@ pub(crate) fn producer(address: &str, append: &Append) -> ClientConfig {
 
 /// At a rate no record waits for company: a producer that falls behind batches what is due meanwhile.
 fn linger_ms(append: &Append) -> &'static str {
-    if append.rate.is_none() && append.batch_records > 1 {
+    if append.rate.is_none() && append.batch_records > 1 && !append.transactional {
         LINGER_MS
     } else {
         "0"
@@ -172,11 +190,12 @@ mod tests {
             rate,
             follow: false,
             retry: false,
+            transactional: false,
         }
     }
 
     fn setting_of(name: &str, batch_records: u32, rate: Option<f64>) -> Option<String> {
-        let config = producer("127.0.0.1:1", &append(batch_records, rate));
+        let config = producer("127.0.0.1:1", &append(batch_records, rate), 0);
         config.get(name).map(str::to_owned)
     }
 
@@ -195,7 +214,7 @@ mod tests {
             ..append(1, None)
         };
         for (retry, value) in [(false, Some("0")), (true, Some("2147483647"))] {
-            let config = producer("127.0.0.1:1", &append(retry));
+            let config = producer("127.0.0.1:1", &append(retry), 0);
             assert_eq!(config.get("message.send.max.retries"), value);
             assert_eq!(config.get("enable.idempotence").is_some(), retry);
             let made: Result<rdkafka::producer::BaseProducer, _> = config.create();

@@ -3,7 +3,7 @@
 use std::io::{BufRead, Write};
 use std::sync::Mutex;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
 use super::watch::Watch;
 use super::{Append, Command, Create, Described, Done, Event, Read};
@@ -31,6 +31,10 @@ pub trait System {
     /// If the system does not say.
     fn leader(&mut self, _log: &str) -> Result<Option<u32>> {
         Ok(None)
+    }
+    /// Says whether `append` may be `transactional`.
+    fn makes_transactions(&self) -> bool {
+        false
     }
     /// Appends. Says `started` and `progress` itself.
     ///
@@ -112,6 +116,9 @@ fn carry_out(system: &mut dyn System, line: &str, events: &Events) -> Result<Eve
         Command::Leader { log } => Event::Leader {
             node: system.leader(&log)?,
         },
+        Command::Append(append) if append.transactional && !system.makes_transactions() => {
+            bail!("append with \"transactional\": this driver makes no transactions")
+        }
         Command::Append(append) => Event::Done(Box::new(system.append(&append, events)?)),
         Command::Read(read) => Event::Done(Box::new(system.read(&read, events)?)),
     })

@@ -186,6 +186,11 @@ fn check(append: &Append) -> Result<()> {
         "with retry, one record is sent after the other (batch_records and in_flight 1, no rate)"
     );
     ensure!(
+        !append.transactional
+            || (in_flight == 1 && !append.retry && (append.rate.is_none() || batch_records == 1)),
+        "with transactional, one transaction follows the other (in_flight 1, no retry; with a rate, batch_records 1)"
+    );
+    ensure!(
         append.records.is_some() || append.seconds.is_some(),
         "records, seconds or both must be given"
     );

@@ -3,7 +3,7 @@
 //! Records are printed and handed on as they come: a followed record never waits for the next one.
 
 use anyhow::Result;
-use client::{Cluster, ConsumerOptions, Lost, Offset, OffsetQuery, Start, TopicFollower, TopicMetadata};
+use client::{Cluster, Lost, Offset, OffsetQuery, Start, TopicFollower, TopicMetadata};
 
 use super::printer::{Printer, Then};
 use super::{ConsumeArguments, range};
@@ -23,7 +23,7 @@ pub(super) fn run(
     if let Some(until) = arguments.until {
         starts.retain(|(_, start)| !until.is_reached(*start));
     }
-    let mut follower = TopicFollower::new(cluster, topic, &starts, ConsumerOptions::default())?;
+    let mut follower = TopicFollower::new(cluster, topic, &starts, arguments.options())?;
     // A user who names partitions wants no others, nor does one who names an offset, which means one partition.
     let wants_all = arguments.partition.is_empty() && !arguments.names_offset();
     while !follower.is_done() {
@@ -64,11 +64,12 @@ fn starts(
     wanted
         .partitions
         .retain(|partition| partitions.binary_search(&partition.index).is_ok());
+    let latest = arguments.isolation().latest();
     let mut ask = |query| cluster.offsets(&wanted, query);
     let or_zero = |(partition, offset): (i32, Option<Offset>)| (partition, offset.unwrap_or(Offset::ZERO));
     if let Some(count) = arguments.last {
         let firsts = ask(OffsetQuery::Earliest)?.into_iter().map(or_zero);
-        let tails = ask(OffsetQuery::Latest)?.into_iter().map(or_zero);
+        let tails = ask(latest)?.into_iter().map(or_zero);
         let starts = firsts
             .zip(tails)
             .map(|((partition, first), (_, tail))| (partition, range::before_tail(first, tail, count)));
@@ -79,10 +80,10 @@ fn starts(
             return Ok(partitions.iter().map(|partition| (*partition, offset)).collect());
         }
         Start::Earliest => ask(OffsetQuery::Earliest)?,
-        Start::Latest => ask(OffsetQuery::Latest)?,
+        Start::Latest => ask(latest)?,
         Start::Timestamp(ms) => {
             // The tails first: a record that comes in between is not passed over.
-            let tails = ask(OffsetQuery::Latest)?;
+            let tails = ask(latest)?;
             let found = ask(OffsetQuery::Timestamp(ms))?;
             tails
                 .into_iter()

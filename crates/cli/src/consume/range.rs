@@ -93,10 +93,16 @@ impl Until {
 }
 
 /// Where the last `count` offsets of a partition begin.
-pub(super) fn last(cluster: &mut Cluster, topic: &str, partition: i32, count: u64) -> Result<Start> {
+pub(super) fn last(
+    cluster: &mut Cluster,
+    topic: &str,
+    partition: i32,
+    latest: OffsetQuery,
+    count: u64,
+) -> Result<Start> {
     let mut ask = |query| cluster.offset(topic, partition, query);
     let first = ask(OffsetQuery::Earliest)?.unwrap_or(Offset::ZERO);
-    let tail = ask(OffsetQuery::Latest)?.unwrap_or(Offset::ZERO);
+    let tail = ask(latest)?.unwrap_or(Offset::ZERO);
     Ok(Start::Offset(before_tail(first, tail, count)))
 }
 

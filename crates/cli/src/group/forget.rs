@@ -7,7 +7,7 @@ use clap::Args;
 use client::GroupOffset;
 use serde_json::{Value, json};
 
-use super::reset::{Named, named};
+use crate::named::{Named, named};
 use crate::output::{table, tell};
 use crate::remote::OneNamed;
 

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use crate::cut::{At, Cut, at};
 use crate::failure::note;
+use crate::named::{Named, named};
 use crate::output::{counted, or_dash, table, tell};
 use crate::remote::{OneNamed, no_partition};
 use crate::time::instant_ms;
@@ -63,35 +64,6 @@ struct Move {
     to: i64,
     /// Where it was to go, if there is nothing there.
     missed: Option<i64>,
-}
-
-/// The topic, or one partition of it, that `--topic` names.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Named {
-    topic: String,
-    partition: Option<i32>,
-}
-
-impl Named {
-    /// Says if this partition is meant.
-    pub(super) fn is(&self, topic: &str, partition: i32) -> bool {
-        self.topic == topic && self.partition.is_none_or(|wanted| wanted == partition)
-    }
-}
-
-/// A topic's name has no colon.
-pub(super) fn named(text: &str) -> Result<Named, String> {
-    let (topic, partition) = match text.split_once(':') {
-        Some((topic, index)) => (topic, index.parse::<i32>().ok().filter(|index| *index >= 0)),
-        None => (text, None),
-    };
-    match topic.is_empty() || (partition.is_none() && text.contains(':')) {
-        true => Err("expected TOPIC or TOPIC:PARTITION".to_owned()),
-        false => Ok(Named {
-            topic: topic.to_owned(),
-            partition,
-        }),
-    }
 }
 
 pub(super) fn run(arguments: &ResetArguments) -> Result<()> {
@@ -298,21 +270,6 @@ fn as_json(name: &str, moves: &[Move], dry_run: bool) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_topic_or_one_partition_is_named() {
-        let of = |topic: &str, partition| {
-            Ok(Named {
-                topic: topic.to_owned(),
-                partition,
-            })
-        };
-        assert_eq!(named("orders"), of("orders", None));
-        assert_eq!(named("orders:3"), of("orders", Some(3)));
-        for text in ["", ":3", "orders:", "orders:x", "orders:-1", "a:b:1"] {
-            assert!(named(text).is_err(), "{text}");
-        }
-    }
 
     #[test]
     fn a_topic_named_whole_is_whole_whatever_else_is_named() {

@@ -12,3 +12,4 @@ mod session;
 mod shell;
 mod support;
 mod top;
+mod transactions;

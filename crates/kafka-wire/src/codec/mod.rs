@@ -4,6 +4,7 @@
 //! Reading is where hostile bytes arrive, so every check stands here and none in the generated code.
 
 mod error_set;
+mod float64;
 mod reader;
 mod record_chunks;
 mod text;
@@ -12,6 +13,7 @@ mod wire_error;
 mod writer;
 
 pub use error_set::ErrorSet;
+pub use float64::Float64;
 pub use reader::{DECODED_BYTES_MAX, Reader, TEXT_BYTES_MAX};
 pub use record_chunks::RecordChunks;
 pub use text::Text;

@@ -9,7 +9,7 @@
 
 use bytes::{BufMut, Bytes, BytesMut};
 
-use super::{ErrorSet, RecordChunks, TEXT_BYTES_MAX, Text};
+use super::{ErrorSet, Float64, RecordChunks, TEXT_BYTES_MAX, Text};
 
 /// Byte fields from this size on become chunks of their own; below, a copy costs less than one more slice.
 pub const LARGE_BYTES_MIN: usize = 1024;
@@ -162,6 +162,12 @@ impl Writer {
     #[inline]
     pub fn int64(&mut self, value: i64) {
         self.small.put_i64(value);
+    }
+
+    /// Eight bytes, big-endian: a number of double precision.
+    #[inline]
+    pub fn float64(&mut self, value: Float64) {
+        self.small.put_u64(value.bits());
     }
 
     /// One byte, 1 or 0.

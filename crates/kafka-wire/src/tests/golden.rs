@@ -6,7 +6,7 @@ use std::fmt::{Debug, Write};
 use bytes::Bytes;
 
 use super::samples::{Sample, Seed, Visitor};
-use super::{decoded, encoded};
+use super::{body, decoded, encoded};
 use crate::generated::samples::visit_messages;
 use crate::produce::{PartitionProduceData, TopicProduceData};
 use crate::{
@@ -92,6 +92,37 @@ fn an_api_versions_response_with_tagged_fields() {
     ];
     let frame = frame_response(&mut Writer::new(), ApiKey::ApiVersions, 3, 5, &response);
     assert_eq!(frame.joined(), expected.concat());
+}
+
+#[test]
+fn an_api_versions_response_with_features() {
+    let name = Text::from_static("transaction.version");
+    let response = ApiVersionsResponse {
+        supported_features: vec![api_versions::SupportedFeatureKey {
+            name: name.clone(),
+            min_version: 0,
+            max_version: 2,
+        }],
+        finalized_features_epoch: 4,
+        finalized_features: vec![api_versions::FinalizedFeatureKey {
+            name,
+            max_version_level: 2,
+            min_version_level: 1,
+        }],
+        ..ApiVersionsResponse::default()
+    };
+    let expected: &[&[u8]] = &[
+        b"\0\0\0\x4e\0\0\0\x05",                              // size: 78, correlation id
+        b"\0\0\x01\0\0\0\0\x03", // no error, no API, no throttling, three tagged fields
+        b"\0\x1a\x02\x14transaction.version\0\0\0\x02\0", // 0: supported from 0 to 2
+        b"\x01\x08\0\0\0\0\0\0\0\x04", // 1: the epoch
+        b"\x02\x1a\x02\x14transaction.version\0\x02\0\x01\0", // 2: finalized, its maximum first
+    ];
+    for version in [3, 4] {
+        let frame = frame_response(&mut Writer::new(), ApiKey::ApiVersions, version, 5, &response);
+        assert_eq!(frame.joined(), expected.concat());
+        assert_eq!(decoded(body(&frame).slice(4..), version), Ok(response.clone()));
+    }
 }
 
 /// Lines `Message version hex`, each of which Kafka's own classes have read and written again without a

@@ -303,6 +303,23 @@ impl Classic {
         Ok(())
     }
 
+    /// The same for a commit in a transaction. Old clients, and those that stand in no group, do not say who they are there, and
+    /// may commit: only their producer is known, and fenced. Nor does it matter that members come together.
+    pub(crate) fn check_pending_committer(&self, committer: &OffsetCommitter) -> Result<(), GroupError> {
+        let OffsetCommitter {
+            member,
+            instance,
+            generation_or_epoch: generation,
+            knows_epochs: _,
+        } = committer;
+        let says_nothing = *generation < 0 && member.is_empty() && instance.is_none();
+        if says_nothing || (*generation < 0 && self.phase == Phase::Empty) {
+            return Ok(());
+        }
+        self.check_member(member, instance.as_ref())?;
+        self.check_generation(*generation)
+    }
+
     fn enter(&mut self, cx: &Context, phase: Phase) {
         self.phase = phase;
         self.state_since_ms = cx.unix_ms();

@@ -150,7 +150,7 @@ impl Consumer {
             }
             What::Current(name, Some(current)) => self.set_current(name, current),
             What::Current(name, None) => self.release(&name),
-            What::Consumer(None) | What::Offset(..) | What::Classic(_) => {
+            What::Consumer(None) | What::Offset(..) | What::Pending(..) | What::Classic(_) => {
                 unreachable!("not a change within a consumer group")
             }
         }

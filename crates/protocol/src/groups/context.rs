@@ -15,6 +15,7 @@ use super::records::Change;
 use super::settings::Settings;
 use super::shares::Shares;
 use super::topics::Topics;
+use super::transactions::Transactions;
 
 /// The step that follows once a change is durable, or was refused.
 #[derive(Debug)]
@@ -76,6 +77,7 @@ pub(crate) struct Context {
     pub(crate) maker: Option<Name>,
     /// Bytes that requests that wait and changes under way take, roughly.
     pub(crate) waiting_bytes: usize,
+    pub(crate) transactions: Transactions,
     /// The wall clock at `now` zero: the least that it showed since the start, and what it showed last.
     unix_ms_at_zero: [i64; 2],
     actions: VecDeque<Action>,
@@ -103,6 +105,7 @@ impl Context {
             shares: Shares::default(),
             maker: None,
             waiting_bytes: 0,
+            transactions: Transactions::default(),
             unix_ms_at_zero: [unix_ms_at_zero; 2],
             actions: VecDeque::new(),
             under_way: VecDeque::new(),
@@ -143,7 +146,9 @@ impl Context {
     }
 
     pub(crate) fn answer(&mut self, ticket: Ticket, answer: Answer) {
-        self.actions.push_back(Action::Answer { ticket, answer });
+        if let Some(answer) = self.note_answer(ticket, answer) {
+            self.actions.push_back(Action::Answer { ticket, answer });
+        }
     }
 
     /// Asks for changes to be made durable. They hold once they are, not before.

@@ -9,6 +9,7 @@ mod classic;
 mod consumer;
 mod error;
 mod offsets;
+mod transactions;
 
 use std::sync::Arc;
 
@@ -32,6 +33,7 @@ pub use offsets::{
     CommitOffsets, CommitPartition, CommittedOffset, DeleteOffsets, FetchOffsets, FetchTopic,
     FetchedPartition, FetchedTopic, GroupOffset, OffsetCommitter, PartitionOutcome, TopicPartition,
 };
+pub use transactions::{CommitPending, EndTransaction};
 
 /// The name of a group, a member, an instance, a topic: shared, since the same few stand in many places.
 pub type Name = Arc<str>;
@@ -100,6 +102,10 @@ pub enum Request {
     Leave(LeaveGroup),
     /// OffsetCommit.
     CommitOffsets(CommitOffsets),
+    /// TxnOffsetCommit.
+    CommitPending(CommitPending),
+    /// The end of a transaction: for all groups of this coordinator.
+    EndTransaction(EndTransaction),
     /// OffsetFetch, for one group.
     FetchOffsets(FetchOffsets),
     /// OffsetDelete.
@@ -129,6 +135,10 @@ pub enum Answer {
     Leave(Result<Vec<LeftMember>, GroupError>),
     /// To OffsetCommit: one outcome for each partition, in the order asked, or the reason why none was looked at.
     CommitOffsets(Result<Vec<PartitionOutcome>, GroupError>),
+    /// To TxnOffsetCommit: one outcome for each partition, in the order asked, or the reason why none was looked at.
+    CommitPending(Result<Vec<PartitionOutcome>, GroupError>),
+    /// To the end of a transaction: it is carried out in all groups. After an error in some of them, perhaps: it comes again.
+    EndTransaction(Result<(), GroupError>),
     /// To OffsetFetch.
     FetchOffsets(Result<Vec<FetchedTopic>, GroupError>),
     /// To OffsetDelete: one outcome for each partition, in the order asked, or the reason why none was looked at.
@@ -146,7 +156,7 @@ pub enum Answer {
 }
 
 impl Request {
-    /// The group that the request is about; none for ListGroups.
+    /// The group that the request is about; none for ListGroups and the end of a transaction.
     #[must_use]
     pub fn group(&self) -> Option<&Name> {
         match self {
@@ -155,13 +165,14 @@ impl Request {
             Request::Heartbeat(request) => Some(&request.group),
             Request::Leave(request) => Some(&request.group),
             Request::CommitOffsets(request) => Some(&request.group),
+            Request::CommitPending(request) => Some(&request.commit.group),
             Request::FetchOffsets(request) => Some(&request.group),
             Request::DeleteOffsets(request) => Some(&request.group),
             Request::ConsumerHeartbeat(request) => Some(&request.group),
             Request::DescribeClassic(request) => Some(&request.group),
             Request::DescribeConsumer(request) => Some(&request.group),
             Request::DeleteGroup(request) => Some(&request.group),
-            Request::List(_) => None,
+            Request::List(_) | Request::EndTransaction(_) => None,
         }
     }
 
@@ -173,6 +184,8 @@ impl Request {
             Request::Heartbeat(_) => Answer::Heartbeat(Err(error)),
             Request::Leave(_) => Answer::Leave(Err(error)),
             Request::CommitOffsets(_) => Answer::CommitOffsets(Err(error)),
+            Request::CommitPending(_) => Answer::CommitPending(Err(error)),
+            Request::EndTransaction(_) => Answer::EndTransaction(Err(error)),
             Request::FetchOffsets(_) => Answer::FetchOffsets(Err(error)),
             Request::DeleteOffsets(_) => Answer::DeleteOffsets(Err(error)),
             Request::ConsumerHeartbeat(_) => Answer::ConsumerHeartbeat(Err(error)),
@@ -205,6 +218,8 @@ impl Answer {
             Answer::Heartbeat(_) => Answer::Heartbeat(Err(error)),
             Answer::Leave(_) => Answer::Leave(Err(error)),
             Answer::CommitOffsets(_) => Answer::CommitOffsets(Err(error)),
+            Answer::CommitPending(_) => Answer::CommitPending(Err(error)),
+            Answer::EndTransaction(_) => Answer::EndTransaction(Err(error)),
             Answer::FetchOffsets(_) => Answer::FetchOffsets(Err(error)),
             Answer::DeleteOffsets(_) => Answer::DeleteOffsets(Err(error)),
             Answer::ConsumerHeartbeat(_) => Answer::ConsumerHeartbeat(Err(error)),

@@ -93,6 +93,10 @@ pub(crate) fn maker(request: &Request) -> Option<&Name> {
         Request::CommitOffsets(commit) => {
             Some(&commit.client_host).filter(|_| commit.committer.generation_or_epoch < 0)
         }
+        Request::CommitPending(pending) => {
+            let commit = &pending.commit;
+            Some(&commit.client_host).filter(|_| commit.committer.generation_or_epoch < 0)
+        }
         Request::ConsumerHeartbeat(heartbeat) => {
             Some(&heartbeat.client_host).filter(|_| heartbeat.presence == MemberPresence::Joining)
         }
@@ -119,9 +123,14 @@ pub(crate) fn answer_without_group(request: &Request) -> Answer {
             });
             Answer::Leave(Ok(left.collect()))
         }
+        // As Kafka: who commits in a transaction knows no error for that the group is not there.
+        Request::CommitPending(pending) => request.refused(GroupError::IllegalGeneration {
+            current: -1,
+            got: pending.commit.committer.generation_or_epoch,
+        }),
         Request::FetchOffsets(fetch) => {
             let nothing: Vec<FetchedTopic> =
-                Offsets::default().fetch(&Topics::default(), fetch.topics.as_deref());
+                Offsets::default().fetch(&Topics::default(), fetch.topics.as_deref(), fetch.require_stable);
             Answer::FetchOffsets(Ok(nothing))
         }
         _ => request.refused(GroupError::GroupNotFound {

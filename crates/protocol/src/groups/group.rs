@@ -14,7 +14,7 @@ use super::context::Context;
 use super::contract::{Answer, CommitOffsets, GroupError, GroupState, GroupType, Name, Request, Ticket};
 use super::expressions::Expressions;
 use super::offsets::Offsets;
-use super::records::{Change, What};
+use super::records::{Change, OffsetValue, What};
 use super::rounds::Visit;
 
 /// The cost of a visit beside the members and offsets that are looked at.
@@ -73,11 +73,11 @@ impl Group {
         }
     }
 
-    /// Says whether a request may be handled now. Those that take things away wait until nothing is under way, and so does
-    /// one that would turn the group to the other protocol. All wait for the offsets of topics that are gone.
+    /// Says whether a request may be handled now. Those that take things away wait until nothing is under way, and so do the end
+    /// of a transaction, and one that would turn the group to the other protocol. All wait for the offsets of topics that are gone.
     pub(crate) fn may_start(&self, request: &Request) -> bool {
         let needs_quiet = match request {
-            Request::DeleteGroup(_) | Request::DeleteOffsets(_) => true,
+            Request::DeleteGroup(_) | Request::DeleteOffsets(_) | Request::EndTransaction(_) => true,
             Request::ConsumerHeartbeat(_) => matches!(self.kind, Kind::Classic(_)),
             Request::Join(_) => matches!(self.kind, Kind::Consumer(_)),
             _ => false,
@@ -128,6 +128,8 @@ impl Group {
         };
         match request {
             Request::CommitOffsets(request) => self.commit_offsets(cx, ticket, request),
+            Request::CommitPending(request) => self.commit_pending(cx, ticket, request),
+            Request::EndTransaction(request) => self.end_transaction(cx, ticket, request),
             Request::DeleteOffsets(request) => self.delete_offsets(cx, ticket, request),
             Request::DeleteGroup(request) => self.delete(cx, ticket, request),
             Request::ConsumerHeartbeat(request) => self.consumer_heartbeat(cx, ticket, &request),
@@ -155,9 +157,12 @@ impl Group {
 
     /// Takes a durable change of this group while it runs: a classic group is ahead of its record already.
     pub(crate) fn apply(&mut self, change: What) {
-        self.members_changed |= !matches!(change, What::Offset(..));
+        self.members_changed |= !matches!(change, What::Offset(..) | What::Pending(..));
         match (change, &mut self.kind) {
             (What::Offset(partition, value), _) => self.offsets.apply(partition, value),
+            (What::Pending(producer, partition, value), _) => {
+                self.offsets.apply_pending(producer, partition, value);
+            }
             (What::Classic(Some(value)), Kind::Classic(classic)) => classic.stored = Some(value),
             (What::Classic(Some(value)), Kind::Consumer(_)) => {
                 self.kind = Kind::Classic(Box::new(Classic::from_stored(value)));
@@ -175,14 +180,22 @@ impl Group {
                 self.kind = Kind::Classic(Box::new(Classic::from_stored(value)));
             }
             What::Offset(partition, Some(mut value)) => {
-                // One copy for all that have the same.
-                match value.maker == self.maker {
-                    true => value.maker.clone_from(&self.maker),
-                    false => self.maker.clone_from(&value.maker),
-                }
+                self.share_maker(&mut value);
                 self.offsets.apply(partition, Some(value));
             }
+            What::Pending(producer, partition, Some(mut value)) => {
+                self.share_maker(&mut value.offset);
+                self.offsets.apply_pending(producer, partition, Some(value));
+            }
             other => self.apply(other),
+        }
+    }
+
+    /// Keeps one copy of a maker for all offsets that have the same.
+    fn share_maker(&mut self, value: &mut OffsetValue) {
+        match value.maker == self.maker {
+            true => value.maker.clone_from(&self.maker),
+            false => self.maker.clone_from(&value.maker),
         }
     }
 
@@ -194,10 +207,7 @@ impl Group {
         };
         let maker = match self.offsets.is_empty() {
             true => first_host(),
-            false => self
-                .offsets
-                .after(None)
-                .find_map(|(.., value)| value.maker.as_ref()),
+            false => self.offsets.find_maker(),
         };
         self.maker = maker.cloned();
         self.maker.as_ref()
@@ -235,6 +245,14 @@ impl Group {
         match &mut self.kind {
             Kind::Classic(classic) => classic.check_committer(cx, &commit.committer),
             Kind::Consumer(consumer) => consumer.check_committer(commit),
+        }
+    }
+
+    /// Checks that the committer may commit in a transaction now.
+    pub(crate) fn check_pending_committer(&self, commit: &CommitOffsets) -> Result<(), GroupError> {
+        match &self.kind {
+            Kind::Classic(classic) => classic.check_pending_committer(&commit.committer),
+            Kind::Consumer(consumer) => consumer.check_pending_committer(commit),
         }
     }
 
@@ -331,11 +349,8 @@ impl Group {
 
     /// Every record that the log must hold for this group to come back as it is.
     pub(crate) fn image(&self) -> Vec<Change> {
-        let mut changes: Vec<Change> = self
-            .offsets
-            .iter()
-            .map(|(partition, value)| Change::of(&self.name, What::Offset(partition, Some(value.clone()))))
-            .collect();
+        let offsets = self.offsets.image();
+        let mut changes: Vec<Change> = offsets.map(|what| Change::of(&self.name, what)).collect();
         match &self.kind {
             Kind::Classic(classic) => {
                 if let Some(stored) = &classic.stored {
@@ -362,7 +377,7 @@ impl Group {
             Kind::Classic(classic) => classic.member_count(),
             Kind::Consumer(consumer) => consumer.weight(expressions),
         };
-        VISIT_WORK + members + self.offsets.len()
+        VISIT_WORK + members + self.offsets.len() + self.offsets.pendings().len()
     }
 
     /// Does what is due, as soon as nothing stands in its way.

@@ -4,9 +4,12 @@
 //! counts for nothing until the log has it.
 
 mod commit;
+mod commit_pending;
 mod delete;
+mod end;
 mod expire;
 mod fetch;
+mod pendings;
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -15,9 +18,12 @@ use record::TopicId;
 
 use super::context::Context;
 use super::contract::{Name, TopicPartition};
-use super::records::{Change, OffsetValue, What};
+use super::records::{Change, OffsetValue, PendingValue, What};
 use super::rounds::WORK_AT_ONCE;
 use super::settings::OFFSET_RECORD_BYTES;
+use crate::producers::ProducerId;
+
+pub(crate) use pendings::Pendings;
 
 /// See the module.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -26,14 +32,17 @@ pub(crate) struct Offsets {
     count: usize,
     /// The bytes that they take, roughly.
     bytes: usize,
+    /// Those that are committed in transactions that have not ended.
+    pendings: Pendings,
 }
 
 /// Bytes that an offset takes beside the client's words.
 const OFFSET_BYTES: usize = 128;
 
 impl Offsets {
+    /// Says that nothing is committed, nor pending.
     pub(crate) fn is_empty(&self) -> bool {
-        self.count == 0
+        self.count == 0 && self.pendings.is_empty()
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -41,7 +50,11 @@ impl Offsets {
     }
 
     pub(crate) fn held_bytes(&self) -> usize {
-        self.bytes
+        self.bytes + self.pendings.held_bytes()
+    }
+
+    pub(crate) fn pendings(&self) -> &Pendings {
+        &self.pendings
     }
 
     pub(crate) fn get(&self, topic: &str, index: i32) -> Option<&OffsetValue> {
@@ -72,10 +85,47 @@ impl Offsets {
         })
     }
 
+    /// The address of the client that made the group, if any of them says it.
+    pub(crate) fn find_maker(&self) -> Option<&Name> {
+        let committed = self.after(None).map(|(.., value)| value);
+        let pending = self.pendings.iter().map(|(_, pending)| &pending.value.offset);
+        committed.chain(pending).find_map(|value| value.maker.as_ref())
+    }
+
+    /// Every record that the log must hold for them. May also stand behind the records that made them, as a whole or in part, and
+    /// changes nothing then.
+    pub(crate) fn image(&self) -> impl Iterator<Item = What> + '_ {
+        let pending = self.pendings.iter().map(|(partition, pending)| {
+            What::Pending(pending.producer, partition.clone(), Some(pending.value.clone()))
+        });
+        let committed = self.iter().map(|(partition, value)| {
+            let value = OffsetValue {
+                is_copy: !self.pendings.of(&partition).is_empty(),
+                ..value.clone()
+            };
+            What::Offset(partition, Some(value))
+        });
+        pending.chain(committed)
+    }
+
+    /// Takes a durable change of a pending offset.
+    pub(crate) fn apply_pending(
+        &mut self,
+        producer: ProducerId,
+        partition: TopicPartition,
+        value: Option<PendingValue>,
+    ) {
+        self.pendings.apply(producer, partition, value);
+    }
+
     /// Takes a durable change.
     pub(crate) fn apply(&mut self, partition: TopicPartition, value: Option<OffsetValue>) {
+        if value.as_ref().is_none_or(|value| !value.is_copy) {
+            self.pendings.see_offset(&partition, value.is_some());
+        }
         match value {
-            Some(value) => {
+            Some(mut value) => {
+                value.is_copy = false;
                 let partitions = self.topics.entry(partition.topic).or_default();
                 self.bytes += bytes_of(&value);
                 match partitions.insert(partition.index, value) {
@@ -98,27 +148,38 @@ impl Offsets {
         }
     }
 
-    /// The changes that take away the offsets that `goes` names, as many as one batch takes.
+    /// The changes that take away the offsets that `goes` names, and the pending ones that `pending_goes` does, as many as one
+    /// batch takes.
     pub(crate) fn removals(
         &self,
         cx: &Context,
         group: &Name,
         mut goes: impl FnMut(&TopicPartition, &OffsetValue) -> bool,
+        mut pending_goes: impl FnMut(&OffsetValue) -> bool,
     ) -> Removals {
         let mut removals = Removals::new(cx);
         for (partition, value) in self.iter() {
             if goes(&partition, value) && !removals.add(group, partition) {
+                return removals;
+            }
+        }
+        for (partition, pending) in self.pendings.iter() {
+            if pending_goes(&pending.value.offset)
+                && !removals.add_pending(group, pending.producer, partition.clone())
+            {
                 break;
             }
         }
         removals
     }
 
-    /// Says whether any offset was committed for this very topic.
-    pub(crate) fn know_topic(&self, topic: &str, id: TopicId) -> bool {
-        self.topics
+    /// Says whether any offset was committed for this very topic, or is pending.
+    pub(crate) fn know_topic(&self, topic: &Name, id: TopicId) -> bool {
+        let is_committed = self
+            .topics
             .get(topic)
-            .is_some_and(|partitions| partitions.values().any(|value| value.topic_id == id))
+            .is_some_and(|partitions| partitions.values().any(|value| value.topic_id == id));
+        is_committed || self.pendings.know_topic(topic, id)
     }
 }
 
@@ -143,15 +204,25 @@ impl Removals {
 
     /// Adds an offset if there is room, and the first one in any case. Says whether there was.
     fn add(&mut self, group: &Name, partition: TopicPartition) -> bool {
-        let bytes = OFFSET_RECORD_BYTES + group.len() + partition.topic.len();
+        let topic_bytes = partition.topic.len();
+        self.add_what(group, What::Offset(partition, None), topic_bytes)
+    }
+
+    /// The same of a pending offset.
+    fn add_pending(&mut self, group: &Name, producer: ProducerId, partition: TopicPartition) -> bool {
+        let topic_bytes = partition.topic.len();
+        self.add_what(group, What::Pending(producer, partition, None), topic_bytes)
+    }
+
+    fn add_what(&mut self, group: &Name, what: What, topic_bytes: usize) -> bool {
+        let bytes = OFFSET_RECORD_BYTES + group.len() + topic_bytes;
         let has_room = bytes <= self.bytes_left && self.changes.len() < WORK_AT_ONCE;
         if !has_room && !self.changes.is_empty() {
             self.are_cut = true;
             return false;
         }
         self.bytes_left = self.bytes_left.saturating_sub(bytes);
-        self.changes
-            .push(Change::of(group, What::Offset(partition, None)));
+        self.changes.push(Change::of(group, what));
         true
     }
 }

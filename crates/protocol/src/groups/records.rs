@@ -2,7 +2,8 @@
 //!
 //! Stands between the coordinator and the log. A change is encoded once it is decided and decoded by replay; both give
 //! the same change, or replay would build other groups than those that were acknowledged. docs/formats/groups.md has
-//! the bytes. Nothing from the log is believed: whatever cannot be read is an error, never a panic.
+//! the bytes, and the one kind of record that is our own. Nothing from the log is believed: whatever cannot be read is an
+//! error, never a panic.
 
 mod consumer;
 mod forms;
@@ -19,6 +20,7 @@ use record::TopicId;
 use super::Assignment;
 use super::contract::{CommittedOffset, Name, Protocol, StoredRecord, TopicPartition};
 use crate::DecodeError;
+use crate::producers::ProducerId;
 
 /// The name of the topic whose partitions hold these records: tools know it and treat it as internal.
 pub const GROUPS_TOPIC: &str = "__consumer_offsets";
@@ -35,6 +37,8 @@ pub(crate) struct Change {
 pub(crate) enum What {
     /// A committed offset.
     Offset(TopicPartition, Option<OffsetValue>),
+    /// An offset that a producer has committed in a transaction that has not ended.
+    Pending(ProducerId, TopicPartition, Option<PendingValue>),
     /// A classic group with all its members.
     Classic(Option<ClassicValue>),
     /// A consumer group's epoch.
@@ -57,6 +61,19 @@ pub(crate) struct OffsetValue {
     pub(crate) committed_ms: i64,
     /// The address of the client that made the group; `None` if that is not known.
     pub(crate) maker: Option<Name>,
+    /// Says that it is written anew, and was committed before: it overtakes nothing that is pending.
+    pub(crate) is_copy: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct PendingValue {
+    pub(crate) producer_epoch: i16,
+    /// The highest epoch that a transaction coordinator had shown for the producer until then; -1 if none was known.
+    pub(crate) coordinator_epoch: i32,
+    /// A plain commit, or that of a transaction in which the offset was committed later, stands behind it.
+    pub(crate) is_overtaken: bool,
+    /// The offset as it is to be if the transaction is committed.
+    pub(crate) offset: OffsetValue,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

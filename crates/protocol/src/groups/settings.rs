@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::contract::{CommitOffsets, ConsumerHeartbeat, FetchTopic, GroupError, JoinGroup, Name, Request};
 use super::rounds::WORK_AT_ONCE;
+use crate::producers::ProducerId;
 
 /// Bytes behind the client's name in the id of a member: a hyphen and a UUID.
 const MEMBER_SUFFIX_BYTES: usize = 37;
@@ -58,7 +59,7 @@ pub struct Settings {
     /// Bytes that one commit may make the groups' log take: it must fit into one batch of it. What takes offsets away is
     /// done in parts of this size.
     pub commit_bytes_max: usize,
-    /// Partitions that a group may have offsets of.
+    /// Partitions that a group may have offsets of; and pending offsets that it may have, whether of these or others.
     pub offsets_max: usize,
     /// Things that a change of a consumer group is planned with in one call: members, names of topics and partitions together. What
     /// takes more is planned beside the coordinator.
@@ -132,6 +133,11 @@ impl Settings {
             }
             Request::ConsumerHeartbeat(heartbeat) => self.check_consumer_heartbeat(heartbeat),
             Request::CommitOffsets(commit) => self.check_commit(commit),
+            Request::CommitPending(pending) => {
+                check_producer(pending.producer, pending.producer_epoch)?;
+                self.check_commit(&pending.commit)
+            }
+            Request::EndTransaction(end) => check_producer(end.producer, end.producer_epoch),
             Request::FetchOffsets(fetch) => check_once(fetch.topics.as_deref().unwrap_or_default()),
             _ => Ok(()),
         }
@@ -258,6 +264,15 @@ fn check_once(topics: &[FetchTopic]) -> Result<(), GroupError> {
     }
     Err(GroupError::InvalidRequest {
         what: "a partition is asked for twice",
+    })
+}
+
+fn check_producer(producer: ProducerId, epoch: i16) -> Result<(), GroupError> {
+    if producer.0 >= 0 && epoch >= 0 {
+        return Ok(());
+    }
+    Err(GroupError::InvalidRequest {
+        what: "the id and the epoch of a producer are not negative",
     })
 }
 

@@ -7,7 +7,7 @@
 
 use super::Assignment;
 use super::context::{Context, Gate, Then};
-use super::contract::{Answer, GroupError, Name, NotPersisted, Request, Ticket};
+use super::contract::{Answer, CommitOffsets, GroupError, Name, NotPersisted, Request, Ticket};
 use super::group::{Group, Kind};
 use super::records::Change;
 
@@ -29,7 +29,7 @@ impl Context {
         Ok(())
     }
 
-    fn end_waiting(&mut self, bytes: usize) {
+    pub(crate) fn end_waiting(&mut self, bytes: usize) {
         self.waiting_bytes -= bytes;
     }
 
@@ -143,6 +143,8 @@ impl Request {
             | Request::Sync(_)
             | Request::Leave(_)
             | Request::CommitOffsets(_)
+            | Request::CommitPending(_)
+            | Request::EndTransaction(_)
             | Request::DeleteOffsets(_)
             | Request::ConsumerHeartbeat(_)
             | Request::DeleteGroup(_) => true,
@@ -176,11 +178,8 @@ impl Request {
                 let members = leave.members.iter();
                 listed(members.flat_map(|leaving| leaving.instance.iter().chain([&leaving.member])))
             }
-            Request::CommitOffsets(commit) => {
-                let notes = commit.partitions.iter().map(|wanted| &wanted.committed.metadata);
-                // The partition takes as much as its offset.
-                commit.partitions.len() * LISTED_BYTES + listed(notes)
-            }
+            Request::CommitOffsets(commit) => committed_bytes(commit),
+            Request::CommitPending(pending) => committed_bytes(&pending.commit),
             Request::DeleteOffsets(delete) => {
                 listed(delete.partitions.iter().map(|partition| &partition.topic))
             }
@@ -205,6 +204,12 @@ impl Request {
         };
         REQUEST_BYTES + brought
     }
+}
+
+fn committed_bytes(commit: &CommitOffsets) -> usize {
+    let notes = commit.partitions.iter().map(|wanted| &wanted.committed.metadata);
+    // The partition takes as much as its offset.
+    commit.partitions.len() * LISTED_BYTES + listed(notes)
 }
 
 fn listed<'a>(names: impl IntoIterator<Item = &'a Name>) -> usize {

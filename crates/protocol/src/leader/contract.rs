@@ -3,8 +3,8 @@
 use record::{Epoch, Offset};
 use thiserror::Error;
 
-use super::NodeId;
-use crate::history::BatchFacts;
+use super::{Inside, NodeId, TransactionError};
+use crate::history::{BatchFacts, Part};
 use crate::producers::{Admission, SequenceError, Stamp};
 
 /// A batch that a client wants to append; its bytes have been validated already.
@@ -16,8 +16,8 @@ pub struct Append {
     pub max_timestamp_ms: i64,
     /// Its producer; `None` if the producer is not idempotent.
     pub producer: Option<Stamp>,
-    /// Says that the batch claims to be part of a transaction. Refused: this leader does not keep transactions.
-    pub transactional: bool,
+    /// Its claim to be part of its producer's transaction, if it has one.
+    pub inside: Option<Inside>,
 }
 
 /// The outcome of checking a batch.
@@ -28,6 +28,9 @@ pub enum Checked {
     /// It was written already. Nothing is to be stored; answer with these offsets once the tail has reached
     /// `next_offset`.
     Duplicate(Appended),
+    /// It would open a transaction. Nothing is to be stored: take a [`super::Permit`] for its producer, ask the coordinator, and check it again
+    /// with that. Batches of the producer that come meanwhile wait behind it.
+    Unverified,
 }
 
 /// The place that a new batch gets if the store takes it. Good until the next batch is appended.
@@ -42,11 +45,21 @@ pub struct Numbered {
     pub epoch: Epoch,
     pub(super) append: Append,
     pub(super) admission: Admission,
+    pub(super) part: Part,
     /// Says whether its producer is remembered from this batch on.
     pub takes_on_producer: bool,
 }
 
 impl Numbered {
+    /// The first offset of the transaction that it aborts, if it is a marker that does.
+    #[must_use]
+    pub fn aborts(&self) -> Option<Offset> {
+        match self.part {
+            Part::Ends(ending) => ending.aborts,
+            _ => None,
+        }
+    }
+
     /// The batch as its header will tell it.
     #[must_use]
     pub fn facts(&self) -> BatchFacts {
@@ -56,6 +69,7 @@ impl Numbered {
             record_count: self.append.record_count,
             max_timestamp_ms: self.append.max_timestamp_ms,
             producer: self.append.producer,
+            part: self.part,
         }
     }
 }
@@ -95,9 +109,9 @@ pub enum AppendError {
         /// The number that must.
         wanted: usize,
     },
-    /// Transactions are not served.
-    #[error("transactional batches are not accepted")]
-    Transactional,
+    /// It does not fit the transactions of its producer.
+    #[error(transparent)]
+    Transaction(#[from] TransactionError),
     /// The partition has used up all offsets.
     #[error("no {record_count} offsets are left after {next_offset}")]
     OffsetsExhausted {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use record::{BatchHeader, Epoch, Offset};
+use record::{Epoch, Logged, Offset};
 
 use crate::history::{BatchFacts, History, RecoverError};
 use crate::producers::{ProducerId, ProducerLimits};
@@ -71,8 +71,8 @@ pub struct Found<'a> {
     pub next_offset: Offset,
     /// The history as the last checkpoint has it; empty if there was none.
     pub snapshot: &'a [u8],
-    /// The headers of the batches that the snapshot does not cover, in order.
-    pub batches: &'a [BatchHeader],
+    /// The batches that the snapshot does not cover, in order.
+    pub batches: &'a [Logged],
 }
 
 impl LeaderState {

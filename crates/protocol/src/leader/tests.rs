@@ -1,7 +1,7 @@
 //! Tests of leaders that the scenario files cannot express: mistakes of our own that must stop the process, calls that take two
 //! steps, and the state that a leader starts from.
 
-use record::{BatchBuilder, BatchHeader, Compression};
+use record::{BatchBuilder, Compression, Logged};
 
 use super::*;
 use crate::history::{History, RecoverError};
@@ -36,7 +36,7 @@ fn append(record_count: i32, first_sequence: i32) -> Append {
         record_count,
         max_timestamp_ms: 0,
         producer,
-        transactional: false,
+        inside: None,
     }
 }
 
@@ -219,18 +219,18 @@ fn a_trim_from_before_the_seal_is_void() {
     leader.handle_trim(checked.expect("it was not sealed yet"));
 }
 
-/// The header of a batch of one record, written in this epoch.
-fn header(epoch: Epoch) -> BatchHeader {
+/// A batch of one record, written in this epoch.
+fn found(epoch: Epoch) -> Logged {
     let mut builder = BatchBuilder::new(Compression::None);
     builder.append(0, None, Some(b"value"), &[]);
     let mut batch = builder.build().to_vec();
     record::set_leader_epoch(&mut batch, epoch);
-    BatchHeader::read(&batch).expect("it was just built")
+    Logged::read(&batch).expect("it was just built")
 }
 
 #[test]
 fn an_epoch_that_the_log_has_passed_is_not_opened() {
-    let batches = [header(Epoch(3))];
+    let batches = [found(Epoch(3))];
     let recover = |epoch| {
         let found = Found {
             log_start: Offset::ZERO,

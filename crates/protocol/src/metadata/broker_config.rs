@@ -63,6 +63,11 @@ pub const MAX_CONNECTIONS: &str = "max.connections";
 /// The most connections that a node takes from one address.
 pub const MAX_CONNECTIONS_PER_IP: &str = "max.connections.per.ip";
 
+/// The version of transactions that clients are told of (Kafka's feature `transaction.version`).
+pub const TRANSACTION_VERSION: &str = "ropewalk.transaction.version";
+/// Counts the changes of that, so that clients take the latest for the latest.
+pub const FEATURES_EPOCH: &str = "ropewalk.features.epoch";
+
 /// Configs that are no topic's business.
 static OF_NODES: &[KnownConfig] = &[
     topic_config::milliseconds(
@@ -167,6 +172,21 @@ static OF_NODES: &[KnownConfig] = &[
         1,
         "No effect: replicas are sent what they lack at a pace of their own.",
     ),
+    topic_config::number(
+        FEATURES_EPOCH,
+        ConfigKind::Int,
+        "0",
+        0,
+        "Counts the changes of features: whoever changes one raises this, too, as kafka-features does.",
+    ),
+    topic_config::number(
+        TRANSACTION_VERSION,
+        ConfigKind::Int,
+        "2",
+        1,
+        "The version of transactions that clients are told of: 2, or 1 for producers that add partitions by themselves and keep their epoch.",
+    )
+    .at_most(2),
     topic_config::bytes(
         "replica.alter.log.dirs.io.max.bytes.per.second",
         ConfigKind::Long,

@@ -28,8 +28,10 @@ impl FeatureLevel {
     const COMPACTED_REPLICAS: FeatureLevel = FeatureLevel(3);
     /// Several nodes may hold a topic with one order, and the log of that order.
     const ORDERED_REPLICAS: FeatureLevel = FeatureLevel(4);
+    /// Several nodes may hold logs with transactions, and ask each other about them.
+    pub(super) const TRANSACTIONS: FeatureLevel = FeatureLevel(5);
     /// The newest that this program knows. Levels themselves can be told since 2.
-    pub const NEWEST: FeatureLevel = FeatureLevel(4);
+    pub const NEWEST: FeatureLevel = FeatureLevel(5);
 
     /// The least level that a program knows which speaks messages between nodes up to this version.
     #[must_use]
@@ -38,7 +40,8 @@ impl FeatureLevel {
             ..3 => FeatureLevel(1),
             3..5 => FeatureLevel(2),
             5 => FeatureLevel(3),
-            _ => FeatureLevel(4),
+            6 => FeatureLevel(4),
+            _ => FeatureLevel(5),
         }
     }
 }
@@ -86,6 +89,12 @@ impl Metadata {
     #[must_use]
     pub fn orders_replicas(&self) -> bool {
         self.level >= FeatureLevel::ORDERED_REPLICAS
+    }
+
+    /// Says whether producers may have transactions: where other nodes can hold a log, or coordinate them, those must know of them.
+    #[must_use]
+    pub fn takes_transactions(&self) -> bool {
+        self.level >= FeatureLevel::TRANSACTIONS || !self.can_be_joined()
     }
 
     pub(super) fn check_level(&self, command: &Command) -> Result<(), ApplyError> {
@@ -225,7 +234,7 @@ mod tests {
         };
         let bytes = raise(FeatureLevel::NEWEST.0 + 1).encode();
         assert_eq!(Command::decode(&bytes), Err(unknown.clone()));
-        assert!(unknown.to_string().contains("feature level 5"), "{unknown}");
+        assert!(unknown.to_string().contains("feature level 6"), "{unknown}");
         assert!(Command::decode(&raise(0).encode()).is_err());
     }
 

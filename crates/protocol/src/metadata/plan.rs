@@ -319,7 +319,7 @@ impl Metadata {
     }
 
     /// Says whether other nodes have joined this one, or can.
-    fn can_be_joined(&self) -> bool {
+    pub(super) fn can_be_joined(&self) -> bool {
         let is_member = |node: &Node| node.home.as_ref().is_some_and(|home| home.start > 0);
         !self.joined.is_empty() || self.nodes.values().any(is_member)
     }

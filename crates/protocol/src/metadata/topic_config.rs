@@ -17,7 +17,7 @@ use std::sync::Arc;
 use thiserror::Error;
 
 use super::FeatureLevel;
-use super::broker_config::{told_for_nodes, told_for_topics};
+use super::broker_config::{FEATURES_EPOCH, TRANSACTION_VERSION, told_for_nodes, told_for_topics};
 
 pub use known::{CONFIG_VALUE_BYTES_MAX, ConfigKind, ConfigUnit, KnownConfig, REPLICAS_BYTES_MAX, find};
 pub(super) use known::{bytes, check_length, milliseconds, number};
@@ -256,6 +256,7 @@ impl ConfigChange {
     pub(super) fn level(&self) -> FeatureLevel {
         match &*self.name {
             REPLICATION => FeatureLevel(2),
+            TRANSACTION_VERSION | FEATURES_EPOCH => FeatureLevel::TRANSACTIONS,
             _ => FeatureLevel::FIRST,
         }
     }

@@ -5,6 +5,7 @@ use thiserror::Error;
 
 use super::METADATA_NAME;
 use crate::groups::GROUPS_TOPIC;
+use crate::transactions::TRANSACTIONS_TOPIC;
 
 /// The longest name, in bytes (all allowed characters are single bytes).
 pub const TOPIC_NAME_BYTES_MAX: usize = 249;
@@ -15,7 +16,7 @@ pub(super) const ORDER_LOG: &str = "__order_";
 const TOPIC_ID_DIGITS: usize = 32;
 
 /// Names of Kafka's own topics, which are not here: its clients and tools take a topic of that name for Kafka's.
-const RESERVED_NAMES: [&str; 3] = [METADATA_NAME, "__transaction_state", "__share_group_state"];
+const RESERVED_NAMES: [&str; 2] = [METADATA_NAME, "__share_group_state"];
 
 /// Why a name cannot be a topic's (Kafka: INVALID_TOPIC_EXCEPTION), in Kafka's words where it refuses the name too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
@@ -46,8 +47,11 @@ pub enum TopicNameError {
         got: char,
     },
     /// The node keeps something of its own there; whoever wrote to it could have the node lose that.
-    #[error("{GROUPS_TOPIC} is kept by the node itself, which makes it when it is needed")]
-    Internal,
+    #[error("{name} is kept by the node itself, which makes it when it is needed")]
+    Internal {
+        /// The name.
+        name: &'static str,
+    },
     /// The node keeps the order of a topic there.
     #[error("names that begin with {ORDER_LOG} and a topic's id are of the logs that nodes keep orders in")]
     OrderLog,
@@ -91,8 +95,11 @@ pub fn check_new_name(name: &str) -> Result<(), TopicNameError> {
     if is_order_log(name) {
         return Err(TopicNameError::OrderLog);
     }
-    if is_internal(name) {
-        return Err(TopicNameError::Internal);
+    if let Some(name) = [GROUPS_TOPIC, TRANSACTIONS_TOPIC]
+        .into_iter()
+        .find(|own| *own == name)
+    {
+        return Err(TopicNameError::Internal { name });
     }
     match RESERVED_NAMES.into_iter().find(|reserved| *reserved == name) {
         Some(name) => Err(TopicNameError::Reserved { name }),
@@ -103,7 +110,7 @@ pub fn check_new_name(name: &str) -> Result<(), TopicNameError> {
 /// Says whether a topic is kept by the node itself: its users may read it and not write to it.
 #[must_use]
 pub fn is_internal(name: &str) -> bool {
-    name == GROUPS_TOPIC || is_order_log(name)
+    name == GROUPS_TOPIC || name == TRANSACTIONS_TOPIC || is_order_log(name)
 }
 
 /// The name of the topic that keeps the order of another one.
@@ -149,7 +156,9 @@ mod tests {
     fn users_make_no_topics_with_names_that_the_node_needs() {
         assert_eq!(check_new_name("orders"), Ok(()));
         assert_eq!(check_new_name(""), Err(TopicNameError::Empty));
-        assert_eq!(check_new_name(GROUPS_TOPIC), Err(TopicNameError::Internal));
+        for name in [GROUPS_TOPIC, TRANSACTIONS_TOPIC] {
+            assert_eq!(check_new_name(name), Err(TopicNameError::Internal { name }));
+        }
         let order_log = order_log_name(TopicId([0x5e; 16]));
         assert!(is_internal(&order_log), "{order_log}");
         assert_eq!(check_new_name(&order_log), Err(TopicNameError::OrderLog));

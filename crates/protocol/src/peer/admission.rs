@@ -300,8 +300,8 @@ mod tests {
     fn versions_without_a_common_one_are_refused() {
         let newer = Hello {
             versions: Versions {
-                lowest: 7,
-                highest: 8,
+                lowest: 8,
+                highest: 9,
             },
             ..hello()
         };
@@ -310,7 +310,7 @@ mod tests {
             Some(&known()),
             &newer,
             Reason::Versions,
-            "node 2 speaks versions 7 to 8 of the messages between nodes, and node 1 speaks 1 to 6: upgrade node 1",
+            "node 2 speaks versions 8 to 9 of the messages between nodes, and node 1 speaks 1 to 7: upgrade node 1",
         );
         let own = Own {
             versions: newer.versions,
@@ -321,7 +321,7 @@ mod tests {
             Some(&known()),
             &hello(),
             Reason::Versions,
-            "node 2 speaks versions 1 to 6 of the messages between nodes, and node 1 speaks 7 to 8: upgrade node 2",
+            "node 2 speaks versions 1 to 7 of the messages between nodes, and node 1 speaks 8 to 9: upgrade node 2",
         );
     }
 

@@ -114,7 +114,9 @@ impl Phase {
             | Kind::Relay
             | Kind::Http
             | Kind::Committed
-            | Kind::Ordered => self == Phase::Admitted,
+            | Kind::Ordered
+            | Kind::Ask
+            | Kind::Told => self == Phase::Admitted,
         }
     }
 }

@@ -61,11 +61,15 @@ pub enum Kind {
     Committed,
     /// A partition of such a topic is ordered so far.
     Ordered,
+    /// A request of Kafka's protocol between brokers.
+    Ask,
+    /// The answer to that.
+    Told,
 }
 
 impl Kind {
     /// All kinds, and their bytes.
-    pub const ALL: [(Kind, u8); 19] = [
+    pub const ALL: [(Kind, u8); 21] = [
         (Kind::Hello, 1),
         (Kind::Refused, 2),
         (Kind::Heartbeat, 3),
@@ -85,6 +89,8 @@ impl Kind {
         (Kind::Http, 17),
         (Kind::Committed, 18),
         (Kind::Ordered, 19),
+        (Kind::Ask, 20),
+        (Kind::Told, 21),
     ];
 
     /// The kind's name, as errors have it.
@@ -110,6 +116,8 @@ impl Kind {
             Kind::Http => "address of HTTP",
             Kind::Committed => "word of what is committed",
             Kind::Ordered => "word of what is ordered",
+            Kind::Ask => "request",
+            Kind::Told => "answer",
         }
     }
 
@@ -121,6 +129,7 @@ impl Kind {
             Kind::Relay => 3,
             Kind::Http => 4,
             Kind::Committed | Kind::Ordered => 6,
+            Kind::Ask | Kind::Told => 7,
             _ => 1,
         }
     }

@@ -26,7 +26,7 @@ pub struct Versions {
 /// The versions that this program speaks.
 pub const WIRE_VERSIONS: Versions = Versions {
     lowest: 1,
-    highest: 6,
+    highest: 7,
 };
 
 impl Versions {

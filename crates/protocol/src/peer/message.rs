@@ -70,6 +70,19 @@ pub enum Message {
     Committed(Report),
     /// The answer to it, when more is ordered.
     Ordered(Ordered),
+    /// A request of Kafka's protocol between brokers.
+    Ask(Numbered),
+    /// The answer to the request with that number.
+    Told(Numbered),
+}
+
+/// A request or an answer of Kafka's protocol, whole, as its number names it to the node that has asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Numbered {
+    /// Chosen by the node that asks.
+    pub number: u64,
+    /// A request with its header, or an answer without one. It is not looked at here.
+    pub content: Bytes,
 }
 
 /// A sign of life.
@@ -132,6 +145,8 @@ impl Message {
             Message::Http(_) => Kind::Http,
             Message::Committed(_) => Kind::Committed,
             Message::Ordered(_) => Kind::Ordered,
+            Message::Ask(_) => Kind::Ask,
+            Message::Told(_) => Kind::Told,
         }
     }
 
@@ -184,6 +199,7 @@ impl Message {
             Message::Group(bytes) | Message::Proposal(bytes) => bytes.len(),
             Message::Peers(peers) => peers.iter().map(|peer| 6 + peer.host.len()).sum(),
             Message::Http(address) => address.host.len(),
+            Message::Ask(numbered) | Message::Told(numbered) => numbered.content.len(),
             Message::Durable(frames) | Message::Witnessed(frames) => 8 * frames.len(),
             Message::Hello(_)
             | Message::Heartbeat(_)
@@ -234,6 +250,10 @@ impl Message {
             Message::Http(address) => write_address(writer, address),
             Message::Committed(committed) => write_committed(writer, committed),
             Message::Ordered(ordered) => write_ordered(writer, ordered),
+            Message::Ask(numbered) | Message::Told(numbered) => {
+                writer.u64(numbered.number);
+                writer.put_slice(&numbered.content);
+            }
         }
     }
 
@@ -272,10 +292,19 @@ impl Message {
             Kind::Http => Message::Http(read_address(&mut reader)?),
             Kind::Committed => Message::Committed(read_committed(&mut reader)?),
             Kind::Ordered => Message::Ordered(read_ordered(&mut reader)?),
+            Kind::Ask => Message::Ask(read_numbered(&mut reader, body)?),
+            Kind::Told => Message::Told(read_numbered(&mut reader, body)?),
         };
         reader.close()?;
         Ok(message)
     }
+}
+
+fn read_numbered(reader: &mut Reader<'_>, body: &Bytes) -> Result<Numbered, DecodeError> {
+    Ok(Numbered {
+        number: reader.u64("number of a request")?,
+        content: body.slice_ref(reader.take_rest()),
+    })
 }
 
 fn read_frames(reader: &mut Reader<'_>) -> Result<Vec<u64>, DecodeError> {

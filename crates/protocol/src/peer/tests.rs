@@ -48,7 +48,9 @@ fn decoder_for(kind: Kind) -> Decoder {
         | Kind::Relay
         | Kind::Http
         | Kind::Committed
-        | Kind::Ordered => admitted(BODY_BYTES_MAX),
+        | Kind::Ordered
+        | Kind::Ask
+        | Kind::Told => admitted(BODY_BYTES_MAX),
     }
 }
 
@@ -344,7 +346,16 @@ fn one_of_each() -> Vec<(&'static str, Message)> {
                 next: Offset(0x1122_3344),
             }),
         ),
+        ("ask", Message::Ask(numbered(b"a request"))),
+        ("told", Message::Told(numbered(b"an answer"))),
     ]
+}
+
+fn numbered(content: &'static [u8]) -> Numbered {
+    Numbered {
+        number: 0x0102_0304_0506_0708,
+        content: Bytes::from_static(content),
+    }
 }
 
 fn join(wanted: Option<NodeId>, has_peer: bool) -> Message {

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use planted::{Bug, planted};
 
+use super::entry::Entry;
 use super::{ProducerId, Producers, Sequence, SequenceError, ShareChange, Stamp};
 
 /// The facts that a partition must know of its node to take on a producer.
@@ -107,7 +108,13 @@ impl Producers {
 
     /// The time when the producer that has been silent longest was heard of last.
     pub(super) fn longest_silent(&self) -> Option<Duration> {
-        self.in_order().next().map(|(_, entry)| entry.last_used)
+        self.first_to_go().map(|(_, entry)| entry.last_used)
+    }
+
+    /// The producer that has been silent longest, of those without an open transaction.
+    fn first_to_go(&self) -> Option<(ProducerId, &Entry)> {
+        let is_held = |id| self.transactions.holds(id) && !planted(Bug::OpenTransactionForgotten);
+        self.in_order().find(|(id, _)| !is_held(*id))
     }
 
     fn one_may_go(&self, now: Duration) -> bool {
@@ -116,11 +123,10 @@ impl Producers {
     }
 
     fn forget_longest_silent(&mut self) {
-        let (_, id) = self.turns.pop_first().expect("called with at least one producer");
-        let forgotten = self
-            .entries
-            .swap_remove(&id)
-            .expect("every turn belongs to a producer");
+        let (id, _) = self.first_to_go().expect("called when one may go");
+        let forgotten = self.entries.swap_remove(&id).expect("it was just found");
+        let turn = forgotten.turn.expect("every producer has a turn");
+        self.turns.remove(&turn);
         if let Some(client) = forgotten.client {
             let change = ShareChange::Forgotten(client);
             self.shares.note(change);

@@ -46,11 +46,16 @@ impl Recent {
     }
 }
 
+/// The tenure of no coordinator.
+pub(super) const NO_COORDINATOR: i32 = -1;
+
 #[derive(Debug, Clone)]
 pub(super) struct Entry {
     pub(super) epoch: i16,
     /// Batches of this epoch, oldest first, each following the one before.
     pub(super) recent: Recent,
+    /// The tenure of the coordinator that has ended a transaction of it last; [`NO_COORDINATOR`] if none has.
+    pub(super) coordinator_epoch: i32,
     /// The sequence that must come next.
     pub(super) next_sequence: i32,
     pub(super) last_used: Duration,
@@ -67,6 +72,7 @@ impl PartialEq for Entry {
         self.epoch == other.epoch
             && self.recent.as_slice() == other.recent.as_slice()
             && self.next_sequence == other.next_sequence
+            && self.coordinator_epoch == other.coordinator_epoch
             && self.last_used == other.last_used
     }
 }
@@ -77,6 +83,7 @@ impl Entry {
         Entry {
             epoch,
             recent: Recent::NONE,
+            coordinator_epoch: NO_COORDINATOR,
             next_sequence: 0,
             last_used: Duration::ZERO,
             turn: None,
@@ -126,6 +133,16 @@ impl Entry {
         }
         self.recent.push(batch);
         self.next_sequence = sequence_after(batch.first_sequence, batch.record_count);
+    }
+
+    /// Notes a marker: a higher epoch begins with sequence 0, the same one goes on.
+    pub(super) fn note_end(&mut self, epoch: i16, coordinator_epoch: i32) {
+        if epoch > self.epoch {
+            self.epoch = epoch;
+            self.recent = Recent::NONE;
+            self.next_sequence = 0;
+        }
+        self.coordinator_epoch = self.coordinator_epoch.max(coordinator_epoch);
     }
 
     /// Takes back the batches at `next_offset` and above.

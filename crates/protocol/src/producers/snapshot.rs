@@ -7,18 +7,25 @@ use std::time::Duration;
 
 use record::Offset;
 
-use super::entry::Entry;
-use super::{ProducerId, ProducerLimits, Producers, RECENT_BATCHES_MAX, WrittenBatch};
+use planted::{Bug, planted};
+
+use super::entry::{Entry, NO_COORDINATOR};
+use super::{Open, ProducerId, ProducerLimits, Producers, RECENT_BATCHES_MAX, WrittenBatch};
 use crate::encoding::{DecodeError, Reader, Writer};
 
 const FIELD: &str = "producers";
 /// Id, epoch, silence, next sequence, what follows, the number of batches.
 const ENTRY_BYTES_MIN: usize = 8 + 2 + 8 + 4 + 1 + 1;
-/// A producer without a transaction: nothing of one follows.
-const NOTHING_FOLLOWS: u8 = 0;
+/// Of what follows: the tenure of the coordinator that has ended a transaction.
+const COORDINATOR_FOLLOWS: u8 = 1;
+/// Of what follows: first offset and epoch of the open transaction.
+const OPEN_FOLLOWS: u8 = 2;
+const COORDINATOR_BYTES: usize = 4;
+const OPEN_BYTES: usize = 8 + 2;
 const BATCH_BYTES: usize = 4 + 4 + 8 + 8;
 /// Bytes that a producer takes in a checkpoint, at most.
-pub const PRODUCER_SNAPSHOT_BYTES_MAX: usize = ENTRY_BYTES_MIN + RECENT_BATCHES_MAX * BATCH_BYTES;
+pub const PRODUCER_SNAPSHOT_BYTES_MAX: usize =
+    ENTRY_BYTES_MIN + COORDINATOR_BYTES + OPEN_BYTES + RECENT_BATCHES_MAX * BATCH_BYTES;
 /// Stands where it is not known whose batches are all remembered.
 const COMPLETE_FROM_UNKNOWN: i64 = -1;
 
@@ -27,6 +34,11 @@ impl Producers {
     pub(crate) fn write_below(&self, next_offset: Offset, now: Duration, writer: &mut Writer) {
         writer.i64(self.complete_from.map_or(COMPLETE_FROM_UNKNOWN, |id| id.0));
         writer.count(self.len());
+        let mut transactions = self.transactions.clone();
+        match planted(Bug::LostMarkerKept) {
+            true => transactions.settle(Offset(i64::MAX)),
+            false => transactions.cut_to(next_offset),
+        }
         for (id, entry) in self.in_order() {
             let mut entry = entry.clone();
             entry.cut_to(next_offset);
@@ -35,7 +47,17 @@ impl Producers {
             writer.i16(entry.epoch);
             writer.u64(u64::try_from(silence_ns).unwrap_or(u64::MAX));
             writer.i32(entry.next_sequence);
-            writer.u8(NOTHING_FOLLOWS);
+            let coordinator = Some(entry.coordinator_epoch).filter(|epoch| *epoch != NO_COORDINATOR);
+            let open = transactions.of(id);
+            let follows = |part, is_there| if is_there { part } else { 0 };
+            writer
+                .u8(follows(COORDINATOR_FOLLOWS, coordinator.is_some())
+                    | follows(OPEN_FOLLOWS, open.is_some()));
+            coordinator.inspect(|epoch| writer.i32(*epoch));
+            if let Some(open) = open {
+                writer.i64(open.first.0);
+                writer.i16(open.epoch);
+            }
             let recent = entry.recent.as_slice();
             writer.u8(u8::try_from(recent.len()).expect("at most five"));
             for batch in recent {
@@ -62,32 +84,50 @@ impl Producers {
         };
         for _ in 0..reader.count(FIELD, ENTRY_BYTES_MIN)? {
             let id = ProducerId(reader.i64(FIELD)?);
-            let mut entry = read_entry(now, reader)?;
+            let (mut entry, open) = read_entry(now, reader)?;
             if !(0..i64::MAX).contains(&id.0) || producers.entries.contains_key(&id) {
                 return Err(DecodeError::Impossible { field: FIELD });
             }
             entry.turn = Some(producers.next_turn);
             producers.turns.insert(producers.next_turn, id);
             producers.next_turn = producers.next_turn.saturating_add(1);
+            if let Some(open) = open {
+                producers.transactions.begin(id, open);
+            }
             producers.entries.insert(id, entry);
         }
         Ok(producers)
     }
 }
 
-fn read_entry(now: Duration, reader: &mut Reader<'_>) -> Result<Entry, DecodeError> {
+/// A producer, and its open transaction.
+fn read_entry(now: Duration, reader: &mut Reader<'_>) -> Result<(Entry, Option<Open>), DecodeError> {
     let mut entry = Entry::new(reader.i16(FIELD)?, None);
     entry.last_used = now.saturating_sub(Duration::from_nanos(reader.u64(FIELD)?));
     entry.next_sequence = reader.i32(FIELD)?;
     let follows = reader.u8(FIELD)?;
-    if follows != NOTHING_FOLLOWS {
+    if follows & !(COORDINATOR_FOLLOWS | OPEN_FOLLOWS) != 0 {
         return Err(DecodeError::UnknownKind {
             field: "part of a producer",
             value: follows,
         });
     }
+    if follows & COORDINATOR_FOLLOWS != 0 {
+        entry.coordinator_epoch = reader.i32(FIELD)?;
+    }
+    let open = match follows & OPEN_FOLLOWS != 0 {
+        true => Some(Open {
+            first: Offset(reader.i64(FIELD)?),
+            epoch: reader.i16(FIELD)?,
+        }),
+        false => None,
+    };
     let batches = usize::from(reader.u8(FIELD)?);
-    if batches > RECENT_BATCHES_MAX || entry.epoch < 0 || entry.next_sequence < 0 {
+    let is_possible = entry.epoch >= 0
+        && entry.next_sequence >= 0
+        && entry.coordinator_epoch >= NO_COORDINATOR
+        && open.is_none_or(|open| open.first >= Offset::ZERO && open.epoch >= 0);
+    if batches > RECENT_BATCHES_MAX || !is_possible {
         return Err(DecodeError::Impossible { field: FIELD });
     }
     for _ in 0..batches {
@@ -117,5 +157,5 @@ fn read_entry(now: Duration, reader: &mut Reader<'_>) -> Result<Entry, DecodeErr
         }
         entry.recent.push(batch);
     }
-    Ok(entry)
+    Ok((entry, open))
 }

@@ -240,6 +240,13 @@ fn a_snapshot_takes_no_more_than_is_promised() {
         let offset = i64::from(sequence);
         producers.note(SECOND, stamp(1, 0, sequence), batch(sequence, 1, offset));
     }
+    let ending = crate::history::Ending {
+        commit: true,
+        coordinator_epoch: 3,
+        aborts: None,
+    };
+    producers.note_end(SECOND, stamp(1, 0, -1), &ending, Offset(9));
+    producers.note_inside(SECOND, stamp(1, 0, 9), batch(9, 1, 10));
     assert_eq!(
         written(&producers, SECOND).len() - empty,
         PRODUCER_SNAPSHOT_BYTES_MAX
@@ -253,7 +260,7 @@ fn what_follows_a_producer_and_is_not_known_is_refused() {
     let mut bytes = written(&producers, SECOND).to_vec();
     // Version, complete from, count; id, epoch, silence, next sequence.
     let at = 1 + 8 + 4 + 8 + 2 + 8 + 4;
-    for follows in 1..=255 {
+    for follows in 4..=255 {
         bytes[at] = follows;
         let refused = read(SECOND, limits(5), &bytes);
         assert!(

@@ -21,7 +21,7 @@ use super::log::Log;
 use super::opening::{Found, is_same_log};
 use crate::history::History;
 use crate::leader::{self, Append, AppendError, Appended, Checked, Durability, Leader, LeaderState, NodeId};
-use crate::leader::{Numbered, Replica, TrimError};
+use crate::leader::{EndMarker, Numbered, Replica, TrimError};
 use crate::producers::Admission;
 
 /// A member that lacks for so long what was appended before is not waited for beyond the ack quorum any more (Kafka's `replica.lag.time.max.ms`).
@@ -168,13 +168,27 @@ impl Leading {
         append: &Append,
         admission: &Admission,
     ) -> Result<Checked, AppendError> {
-        let live = |peer: &&Peer| peer.counts() && peer.stage == Stage::Live;
-        let replicas = self.peers.iter().filter(live).count();
+        let replicas = self.live_count();
         let wanted = self.ack_quorum;
         match self.leader.check_append(append, admission)? {
             Checked::New(_) if replicas < wanted => Err(AppendError::NotEnoughReplicas { replicas, wanted }),
             checked => Ok(checked),
         }
+    }
+
+    /// The same of a marker.
+    pub(super) fn check_marker(&self, marker: &EndMarker) -> Result<Checked, AppendError> {
+        let replicas = self.live_count();
+        let wanted = self.ack_quorum;
+        match self.leader.check_marker(marker)? {
+            Checked::New(_) if replicas < wanted => Err(AppendError::NotEnoughReplicas { replicas, wanted }),
+            checked => Ok(checked),
+        }
+    }
+
+    fn live_count(&self) -> usize {
+        let live = |peer: &&Peer| peer.counts() && peer.stage == Stage::Live;
+        self.peers.iter().filter(live).count()
     }
 
     pub(super) fn handle_append(

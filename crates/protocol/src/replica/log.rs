@@ -13,9 +13,9 @@ use record::{Epoch, Offset};
 
 use super::contract::{Action, Base, Landmark, NO_EPOCH, Persist, Refusal, Standing};
 use crate::epochs::{EpochEnd, Epochs, Run};
-use crate::history::{BatchFacts, History, RecoverError, Vows};
+use crate::history::{BatchFacts, History, Part, RecoverError, Vows};
 use crate::leader::Found;
-use crate::producers::{ProducerLimits, Remembered};
+use crate::producers::{ProducerLimits, Remembered, Stamp};
 
 /// No record has a time.
 const NO_TIMESTAMP: i64 = -1;
@@ -357,6 +357,7 @@ impl Log {
                 record_count: written.record_count,
                 max_timestamp_ms: NO_TIMESTAMP,
                 producer: Some(*stamp),
+                part: Part::Outside,
             });
             at = written.next_offset();
         }
@@ -379,6 +380,7 @@ impl Log {
                 record_count,
                 max_timestamp_ms: NO_TIMESTAMP,
                 producer: None,
+                part: Part::Outside,
             });
             at = at.advance(i64::from(record_count));
         }
@@ -503,6 +505,7 @@ impl Log {
             return Err(Refusal::Apart { tail: self.tail });
         };
         history.epochs.cut_to(base.first);
+        history.producers.begin_log_at(base.first);
         self.writers = Epochs::new();
         self.waiting.clear();
         self.verified = None;
@@ -554,6 +557,9 @@ impl Log {
                 note(history, self.covered, now, batch);
             }
             self.waiting.pop_front();
+        }
+        if let Some(history) = &mut self.history {
+            history.producers.settle(tail);
         }
         true
     }
@@ -661,11 +667,27 @@ pub(super) enum Met {
     },
 }
 
+/// Takes note of what a batch means for the transaction of its producer, which was further when the history was written.
+fn note_part(history: &mut History, batch: &BatchFacts) {
+    let Some(stamp) = batch.producer.filter(|_| !planted(Bug::StableFromCovered)) else {
+        return;
+    };
+    match batch.part {
+        Part::Outside => {}
+        Part::Inside => history.producers.note_opened(stamp, batch.first_offset),
+        Part::Ends(_) => history.producers.note_ended(stamp, batch.first_offset),
+    }
+}
+
 /// Takes note of a batch; of its producer only where the history does not know of it already.
 fn note(history: &mut History, covered: Offset, now: Duration, batch: &BatchFacts) {
-    let known = batch.first_offset < covered;
+    let is_known = |stamp: &Stamp| history.producers.has(stamp.id);
+    let known = batch.first_offset < covered && batch.producer.as_ref().is_none_or(is_known);
     let noted = match known {
-        true => history.epochs.replay(batch.epoch, batch.first_offset),
+        true => {
+            note_part(history, batch);
+            history.epochs.replay(batch.epoch, batch.first_offset)
+        }
         false => history.replay(now, batch),
     };
     noted.expect("the epochs of a log rise, and so do those of its committed part");

@@ -6,9 +6,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use proptest::prelude::*;
 use protocol::groups::{
-    Assignment, DeleteGroup, DeleteOffsets, FetchOffsets, FetchTopic, LeaveGroup, LeavingMember,
-    MemberPresence, Name, Request, TopicChange, TopicPartition,
+    Assignment, CommitPending, DeleteGroup, DeleteOffsets, EndTransaction, FetchOffsets, FetchTopic,
+    LeaveGroup, LeavingMember, MemberPresence, Name, Request, TopicChange, TopicPartition,
 };
+use protocol::producers::ProducerId;
 use record::{PartitionId, TopicId};
 
 use crate::support::Dice;
@@ -92,7 +93,23 @@ impl Dice {
             5 => {
                 let offset = self.pick(&[i64::MIN, -1, 0, 7, i64::MAX]);
                 let partitions = [(self.number(), offset, 3), (0, offset, 5_000)];
-                Request::CommitOffsets(commit(group, &member, self.number(), &partitions))
+                let commit = commit(group, &member, self.number(), &partitions);
+                let epochs = [-1, 0, 1, 1, 2, i16::MAX];
+                match self.roll(4) {
+                    0 | 1 => Request::CommitOffsets(commit),
+                    2 => Request::CommitPending(CommitPending {
+                        producer: ProducerId(self.pick(&[-1, 1, 1, 2, i64::MAX])),
+                        producer_epoch: self.pick(&epochs),
+                        commit,
+                    }),
+                    _ => Request::EndTransaction(EndTransaction {
+                        producer: ProducerId(self.pick(&[-1, 1, 1, 2, i64::MAX])),
+                        producer_epoch: self.pick(&epochs),
+                        coordinator_epoch: self.number(),
+                        version: self.pick(&[0, 1, 2, i16::MIN]),
+                        commit: self.one_in(2),
+                    }),
+                }
             }
             6 => {
                 let partition = TopicPartition {
@@ -106,6 +123,7 @@ impl Dice {
                         topic: Name::clone(&partition.topic),
                         partitions: vec![partition.index],
                     }]),
+                    require_stable: self.one_in(2),
                 };
                 let delete = DeleteOffsets {
                     group: Name::from(group),

@@ -15,6 +15,7 @@ mod shares;
 mod slow_log;
 #[path = "../support/mod.rs"]
 mod support;
+mod transactions;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -182,16 +183,18 @@ impl Stand {
             group: Name::from(group),
             member: None,
             topics: None,
+            require_stable: false,
         };
         let Answer::FetchOffsets(Ok(topics)) = self.ask(Request::FetchOffsets(fetch)) else {
             panic!("anybody may fetch");
         };
         let partitions = topics.iter().flat_map(|topic: &FetchedTopic| &topic.partitions);
         let told = partitions.map(|found| {
-            let offset = found
+            let committed = found
                 .committed
                 .as_ref()
-                .map_or(-1, |committed| committed.offset.0);
+                .expect("what is stable or not is not asked");
+            let offset = committed.as_ref().map_or(-1, |committed| committed.offset.0);
             (found.index, offset)
         });
         told.collect()
@@ -214,14 +217,17 @@ fn error_in(answer: &Answer) -> Option<GroupError> {
     match answer {
         Answer::Join(answer) => answer.as_ref().err().cloned(),
         Answer::Sync(answer) => answer.as_ref().err().cloned(),
-        Answer::Heartbeat(answer) | Answer::DeleteGroup(answer) => answer.as_ref().err().cloned(),
+        Answer::Heartbeat(answer) | Answer::DeleteGroup(answer) | Answer::EndTransaction(answer) => {
+            answer.as_ref().err().cloned()
+        }
         Answer::Leave(Ok(left)) => left.iter().find_map(|left| left.outcome.clone().err()),
-        Answer::CommitOffsets(Ok(outcomes)) | Answer::DeleteOffsets(Ok(outcomes)) => {
-            outcomes.iter().find_map(|one| one.outcome.clone().err())
-        }
-        Answer::Leave(Err(error)) | Answer::CommitOffsets(Err(error)) | Answer::DeleteOffsets(Err(error)) => {
-            Some(error.clone())
-        }
+        Answer::CommitOffsets(Ok(outcomes))
+        | Answer::CommitPending(Ok(outcomes))
+        | Answer::DeleteOffsets(Ok(outcomes)) => outcomes.iter().find_map(|one| one.outcome.clone().err()),
+        Answer::Leave(Err(error))
+        | Answer::CommitOffsets(Err(error))
+        | Answer::CommitPending(Err(error))
+        | Answer::DeleteOffsets(Err(error)) => Some(error.clone()),
         Answer::FetchOffsets(answer) => answer.as_ref().err().cloned(),
         Answer::ConsumerHeartbeat(answer) => answer.as_ref().err().cloned(),
         Answer::DescribeClassic(answer) => answer.as_ref().err().cloned(),

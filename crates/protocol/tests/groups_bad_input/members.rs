@@ -19,6 +19,7 @@ fn as_member(group: &str, member: &str, epoch: i32) -> Request {
         group: Name::from(group),
         member: Some((Name::from(member), epoch)),
         topics: None,
+        require_stable: false,
     })
 }
 

@@ -114,6 +114,7 @@ fn a_partition_is_asked_for_once() {
             group: Name::from(CLASSIC),
             member: None,
             topics: Some(topics.collect()),
+            require_stable: false,
         })
     };
     for request in [

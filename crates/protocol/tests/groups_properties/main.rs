@@ -11,7 +11,9 @@ mod mixed;
 mod separate;
 #[path = "../support/mod.rs"]
 mod support;
+mod transactional;
 
+use planted::{Bug, with};
 use proptest::prelude::*;
 
 proptest! {
@@ -32,5 +34,28 @@ proptest! {
             world.step();
         }
         world.finish();
+    }
+    #[test]
+    fn transactions_commit_all_and_in_order(seed: u64) {
+        transact(seed);
+    }
+}
+
+fn transact(seed: u64) {
+    let mut world = transactional::World::new(seed);
+    for _ in 0..300 {
+        world.step();
+    }
+    world.finish();
+}
+
+/// Histories that catch none of these prove nothing.
+#[test]
+fn mistakes_with_transactions_are_caught() {
+    for bug in [Bug::PendingShown, Bug::PendingOverridesLater, Bug::StableIgnored] {
+        let fails = |seed: &u64| with(bug, || std::panic::catch_unwind(|| transact(*seed))).is_err();
+        let caught = (0..100).find(fails);
+        let seed = caught.unwrap_or_else(|| panic!("{bug:?} was not caught"));
+        eprintln!("{bug:?} is caught by seed {seed}");
     }
 }

@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use protocol::groups::{
-    Assignment, CommitOffsets, CommitPartition, CommittedOffset, ConsumerHeartbeat, DeleteGroup,
-    DeleteOffsets, DescribeClassic, DescribeConsumer, FetchOffsets, FetchTopic, Heartbeat, JoinGroup,
-    LeaveGroup, LeavingMember, ListGroups, MemberPresence, Name, OffsetCommitter, Protocol, Request,
-    SyncGroup, TopicPartition,
+    Assignment, CommitOffsets, CommitPartition, CommitPending, CommittedOffset, ConsumerHeartbeat,
+    DeleteGroup, DeleteOffsets, DescribeClassic, DescribeConsumer, EndTransaction, FetchOffsets, FetchTopic,
+    Heartbeat, JoinGroup, LeaveGroup, LeavingMember, ListGroups, MemberPresence, Name, OffsetCommitter,
+    Protocol, Request, SyncGroup, TopicPartition,
 };
+use protocol::producers::ProducerId;
 use record::{Epoch, Offset, PartitionId, TopicId};
 
 use super::{Client, Stage};
@@ -61,6 +62,18 @@ impl Stage {
             }),
             "leaves" => Request::Leave(leave(group, &client, &words)),
             "commits" => Request::CommitOffsets(self.commit(group, &client, &words)),
+            "pends" => Request::CommitPending(CommitPending {
+                producer: producer(words.named("by").expect("by=producer")),
+                producer_epoch: words.named("at").map_or(0, number),
+                commit: self.commit(group, &client, &words),
+            }),
+            "commits-all-of" | "aborts-all-of" => Request::EndTransaction(EndTransaction {
+                producer: producer(&group),
+                producer_epoch: words.named("at").map_or(0, number),
+                coordinator_epoch: words.named("coordinator").map_or(1, number),
+                version: words.named("version").map_or(1, number),
+                commit: verb == "commits-all-of",
+            }),
             "fetches" => Request::FetchOffsets(fetch(group, &client, &words)),
             "clears" => Request::DeleteOffsets(DeleteOffsets {
                 group,
@@ -299,6 +312,7 @@ fn fetch(group: Name, client: &Client, words: &Words<'_>) -> FetchOffsets {
             )
         }),
         topics: (!topics.is_empty()).then_some(topics),
+        require_stable: words.has("stable"),
     }
 }
 
@@ -317,6 +331,10 @@ fn partition(text: &str) -> TopicPartition {
         topic: Name::from(topic),
         index: number(index),
     }
+}
+
+fn producer(id: &str) -> ProducerId {
+    ProducerId(number(id))
 }
 
 fn number<T: std::str::FromStr>(text: &str) -> T {

@@ -29,7 +29,7 @@ macro_rules! scenarios {
 scenarios! {
     offsets expiry expiry_gathering join fencing limits static_members rebalance_timeouts
     consumer_join consumer_refusals consumer_timeouts consumer_static consumer_regex consumer_classic migration
-    late_commits mixed_members
+    late_commits mixed_members transactions transactions_and_groups
 }
 
 fn play(script: &str) {

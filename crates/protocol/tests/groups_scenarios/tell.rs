@@ -56,14 +56,16 @@ impl Stage {
             match answer {
                 Answer::Join(Ok(joined)) => joined_line(joined),
                 Answer::Sync(Ok(synced)) => format!("gets {}", assignment_text(&synced.assignment)),
-                Answer::Heartbeat(Ok(())) | Answer::DeleteGroup(Ok(())) => "ok".into(),
+                Answer::Heartbeat(Ok(())) | Answer::DeleteGroup(Ok(())) | Answer::EndTransaction(Ok(())) => {
+                    "ok".into()
+                }
                 Answer::Leave(Ok(left)) => list(left.iter().map(|one| {
                     let name = one.instance.as_ref().unwrap_or(&one.member);
                     format!("{name} {}", outcome(&one.outcome, "left"))
                 })),
-                Answer::CommitOffsets(Ok(outcomes)) | Answer::DeleteOffsets(Ok(outcomes)) => {
-                    partition_lines(outcomes)
-                }
+                Answer::CommitOffsets(Ok(outcomes))
+                | Answer::CommitPending(Ok(outcomes))
+                | Answer::DeleteOffsets(Ok(outcomes)) => partition_lines(outcomes),
                 Answer::FetchOffsets(Ok(topics)) => fetched_line(topics),
                 Answer::ConsumerHeartbeat(Ok(heard)) => {
                     let mut line = format!("at epoch {}", heard.epoch);
@@ -117,6 +119,8 @@ impl Stage {
                 | Answer::Heartbeat(Err(error))
                 | Answer::Leave(Err(error))
                 | Answer::CommitOffsets(Err(error))
+                | Answer::CommitPending(Err(error))
+                | Answer::EndTransaction(Err(error))
                 | Answer::FetchOffsets(Err(error))
                 | Answer::DeleteOffsets(Err(error))
                 | Answer::ConsumerHeartbeat(Err(error))
@@ -147,6 +151,7 @@ impl Stage {
                 6 => "target-epoch",
                 7 => "target",
                 8 => "current",
+                100 => "pending",
                 other => panic!("no such record: {other}"),
             };
             let sign = if record.value.is_some() { "" } else { "-" };
@@ -186,8 +191,9 @@ fn fetched_line(topics: &[FetchedTopic]) -> String {
             .partitions
             .iter()
             .map(|partition| match &partition.committed {
-                None => format!("{}/{} nothing", topic.topic, partition.index),
-                Some(committed) => {
+                Err(error) => format!("{}/{} error: {error}", topic.topic, partition.index),
+                Ok(None) => format!("{}/{} nothing", topic.topic, partition.index),
+                Ok(Some(committed)) => {
                     let mut line = format!("{}/{}={}", topic.topic, partition.index, committed.offset);
                     if let Some(epoch) = committed.leader_epoch {
                         line += &format!(" leader-epoch={epoch}");

@@ -31,6 +31,7 @@ const NONE: i32 = -1;
 pub struct BatchBuilder {
     compression: Compression,
     transactional: bool,
+    control: bool,
     producer_id: i64,
     producer_epoch: i16,
     base_sequence: i32,
@@ -48,6 +49,7 @@ impl BatchBuilder {
         BatchBuilder {
             compression,
             transactional: false,
+            control: false,
             producer_id: i64::from(NONE),
             producer_epoch: NONE as i16,
             base_sequence: NONE,
@@ -75,6 +77,11 @@ impl BatchBuilder {
     /// Says whether this batch and the next are part of a transaction.
     pub fn set_transactional(&mut self, transactional: bool) {
         self.transactional = transactional;
+    }
+
+    /// Says whether this batch and the next hold a broker's markers, which no producer may send.
+    pub(super) fn set_control(&mut self, control: bool) {
+        self.control = control;
     }
 
     /// Adds a record. Header keys should be UTF-8.
@@ -181,7 +188,9 @@ impl BatchBuilder {
 
     fn write_header(&self, batch: &mut [u8], offsets: i32) {
         let length = (batch.len() - LOG_OVERHEAD_BYTES) as i32;
-        let attributes = Attributes::of(self.compression).with_transactional(self.transactional);
+        let attributes = Attributes::of(self.compression)
+            .with_transactional(self.transactional)
+            .with_control(self.control);
         put(batch, 0, &0i64.to_be_bytes());
         put(batch, LENGTH_AT, &length.to_be_bytes());
         put(batch, LEADER_EPOCH_AT, &NONE.to_be_bytes());

@@ -3,6 +3,7 @@
 //! Nothing here is worth a retry with the same bytes, but for `Truncated`: more bytes may follow.
 
 use super::header::Compression;
+use super::marker::ControlPart;
 
 /// Why bytes are not a batch that can be taken or read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -94,6 +95,24 @@ pub enum BatchError {
         index: i32,
         /// The record's fault.
         fault: RecordFault,
+    },
+    /// A control record's key or value has no room for what it is to tell.
+    #[error("the {part} of a control record needs {needed} bytes, it has {given}")]
+    ControlTooShort {
+        /// The key or the value.
+        part: ControlPart,
+        /// The fewest bytes that it takes.
+        needed: usize,
+        /// Bytes that there are.
+        given: usize,
+    },
+    /// A control record's key or value is of a version that cannot be.
+    #[error("the {part} of a control record cannot have version {version}")]
+    ControlVersion {
+        /// The key or the value.
+        part: ControlPart,
+        /// The version in the bytes.
+        version: i16,
     },
     /// Bytes after the last record.
     #[error("bytes follow the last of {record_count} records")]

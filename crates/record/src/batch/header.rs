@@ -94,6 +94,12 @@ impl Attributes {
         Attributes(others | if transactional { Self::TRANSACTIONAL } else { 0 })
     }
 
+    /// The same, of a broker's markers or not.
+    pub(super) fn with_control(self, control: bool) -> Attributes {
+        let others = self.0 & !Self::CONTROL;
+        Attributes(others | if control { Self::CONTROL } else { 0 })
+    }
+
     /// The compression of the records.
     ///
     /// # Errors

@@ -3,6 +3,7 @@
 mod bombs;
 mod growth;
 mod hostile;
+mod marker;
 mod recompress;
 mod retain;
 mod round_trip;

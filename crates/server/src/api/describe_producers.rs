@@ -93,19 +93,21 @@ fn producers(leader: &Leader, room: &AtomicUsize) -> Result<Vec<ProducerState>, 
         room.checked_sub(count)
     });
     match taken {
-        Ok(_) => Ok(leader.producers().iter().map(state).collect()),
+        Ok(_) => Ok(leader.producers().iter().map(|of| state(leader, of)).collect()),
         Err(_) => Err(ErrorCode::PolicyViolation),
     }
 }
 
-fn state((id, epoch, last): (ProducerId, i16, Option<WrittenBatch>)) -> ProducerState {
+fn state(leader: &Leader, (id, epoch, last): (ProducerId, i16, Option<WrittenBatch>)) -> ProducerState {
+    let fences = leader.producers().fences_of(id);
+    let open = leader.producers().transaction_of(id);
     ProducerState {
         producer_id: id.0,
         producer_epoch: epoch.into(),
         last_sequence: last.map_or(NONE, |batch| batch.last_sequence()),
         last_timestamp: last.map_or(NONE.into(), |batch| batch.max_timestamp_ms),
-        coordinator_epoch: NONE,
-        current_txn_start_offset: NONE.into(),
+        coordinator_epoch: fences.map_or(NONE, |(_, coordinator_epoch)| coordinator_epoch),
+        current_txn_start_offset: open.map_or(NONE.into(), |open| open.first.0),
     }
 }
 

@@ -1,20 +1,25 @@
-//! InitProducerId: gives an idempotent producer its identity. Transactions are not served yet.
+//! InitProducerId: gives a producer its identity; one with a transactional id gets it from its coordinator.
 
 use std::rc::Rc;
 
 use kafka_wire::{ErrorCode, InitProducerIdRequest, InitProducerIdResponse};
 
 use super::Envelope;
+use super::transactions::init_producer;
 use crate::core::Core;
 use crate::error_codes::producer_id_code;
 
 pub(super) async fn handle(
     core: Rc<Core>,
     request: InitProducerIdRequest,
-    _envelope: Envelope,
+    Envelope { version, .. }: Envelope,
 ) -> InitProducerIdResponse {
     if let Err(code) = check(&request) {
         return refused(code);
+    }
+    if let Some(id) = request.transactional_id.clone() {
+        let initialized = init_producer(&core, request, &id, version).await;
+        return initialized.unwrap_or_else(refused);
     }
     match core.next_producer_id().await {
         Ok(producer_id) => InitProducerIdResponse {
@@ -32,9 +37,7 @@ pub(super) async fn handle(
 fn check(request: &InitProducerIdRequest) -> Result<(), ErrorCode> {
     match &request.transactional_id {
         Some(id) if id.is_empty() => return Err(ErrorCode::InvalidRequest),
-        // Of all errors this is the one that every client gives up on at once, instead of trying again for ever.
-        Some(_) => return Err(ErrorCode::TransactionalIdAuthorizationFailed),
-        None => {}
+        _ => {}
     }
     match (request.producer_id == -1) == (request.producer_epoch == -1) {
         true => Ok(()),
@@ -45,6 +48,7 @@ fn check(request: &InitProducerIdRequest) -> Result<(), ErrorCode> {
 fn refused(code: ErrorCode) -> InitProducerIdResponse {
     InitProducerIdResponse {
         error_code: code.code(),
+        producer_id: -1,
         producer_epoch: -1,
         ..InitProducerIdResponse::default()
     }

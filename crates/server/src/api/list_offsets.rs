@@ -27,6 +27,8 @@ use crate::long::Long;
 use crate::order::{EPOCH, Home, check_epoch, twin_named};
 use crate::owner::{ask_cores, ask_owners, find_partition};
 
+/// The isolation level that asks for the end of what is stable, and not the tail (KIP-98).
+const READ_COMMITTED: i8 = 1;
 /// Read at a time while searching; a batch may be larger.
 const SEARCH_BYTES: usize = 256 << 10;
 /// The time that the newest record may take to be committed. A flush takes far less.
@@ -106,7 +108,8 @@ pub(super) async fn handle(
         true => Err(ErrorCode::InvalidRequest),
         false => question(&core, topic, wanted, version),
     });
-    let work = |core: Rc<Core>, partition, (query, epoch)| async move {
+    let committed_only = request.isolation_level == READ_COMMITTED;
+    let work = move |core: Rc<Core>, partition, (query, epoch)| async move {
         if let Some(home) = core.home_of_twin(partition) {
             return look_at_twin(&core, &home, query, epoch).await;
         }
@@ -114,7 +117,7 @@ pub(super) async fn handle(
             return Err(ErrorCode::NotLeaderOrFollower);
         }
         let shard = core.shard(core.facts.shard_of(partition)).clone();
-        look(&shard, partition, query, epoch).await
+        look(&shard, partition, query, epoch, committed_only).await
     };
     let mut found = ask_cores(&core, &room, questions, work).await;
     let topics = gather(
@@ -197,6 +200,7 @@ async fn look(
     id: PartitionId,
     query: Query,
     epoch: Option<Epoch>,
+    committed_only: bool,
 ) -> Result<Found, ErrorCode> {
     let refused = |refusal: ReadRefusal| read_code(&refusal);
     let epoch = shard.check_epoch(id, epoch).map_err(refused)?;
@@ -205,8 +209,11 @@ async fn look(
     }
     match query {
         Query::Latest => {
-            let tail = shard.shown_tail(id).map_err(led_code)?;
-            Ok(Found::place(tail, Some(epoch)))
+            let end = match committed_only {
+                true => shard.shown_stable(id),
+                false => shard.shown_tail(id),
+            };
+            Ok(Found::place(end.map_err(led_code)?, Some(epoch)))
         }
         Query::Earliest => shard
             .with_leader(id, |leader| {
@@ -214,14 +221,28 @@ async fn look(
             })
             .map_err(led_code),
         Query::Tiered => Ok(Found::NOTHING),
-        Query::Newest => newest(shard, id).await,
+        Query::Newest => {
+            let found = newest(shard, id).await?;
+            stable_or_nothing(shard, id, found, committed_only)
+        }
         Query::Since(timestamp_ms) => {
             let found = search(shard, id, timestamp_ms, Pick::First)
                 .await
                 .map_err(refused)?;
-            Ok(found.unwrap_or(Found::NOTHING))
+            stable_or_nothing(shard, id, found.unwrap_or(Found::NOTHING), committed_only)
         }
     }
+}
+
+/// The offset that was found, unless it is not stable and the client wants nothing else.
+fn stable_or_nothing(
+    shard: &Rc<Shard>,
+    id: PartitionId,
+    found: Found,
+    committed_only: bool,
+) -> Result<Found, ErrorCode> {
+    let is_told = !committed_only || Offset(found.offset) < shard.shown_stable(id).map_err(led_code)?;
+    Ok(if is_told { found } else { Found::NOTHING })
 }
 
 /// The same of a twin: what the partitions have, by its position.
@@ -260,7 +281,7 @@ async fn positions_of(core: &Rc<Core>, home: &Rc<Home>, query: Query) -> Result<
     let topic = home.topic();
     let count = core.with_metadata(|metadata| metadata.topic(topic).map_or(0, Topic::partition_count));
     let questions = (0..count).map(|index| Ok((PartitionId { topic, index }, ())));
-    let work = move |shard: Rc<Shard>, id, ()| async move { look(&shard, id, query, None).await };
+    let work = move |shard: Rc<Shard>, id, ()| async move { look(&shard, id, query, None, false).await };
     let answers = ask_owners(core, &None, questions, work).await;
     let mut found = Vec::new();
     for (index, answer) in (0..).zip(answers) {

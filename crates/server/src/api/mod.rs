@@ -5,6 +5,7 @@
 
 pub(crate) mod alter_configs;
 mod alter_partition_reassignments;
+mod alter_replica_log_dirs;
 mod api_versions;
 mod authorized;
 mod broker_configs;
@@ -28,8 +29,11 @@ pub(crate) mod list_offsets;
 mod list_partition_reassignments;
 mod metadata;
 mod offset_for_leader_epoch;
+mod security;
 mod topic_change;
+mod transactions;
 mod unregister_broker;
+mod update_features;
 mod wide;
 
 use std::future::Future;
@@ -44,6 +48,8 @@ use kafka_wire::{
 };
 
 use storage::SharedMemory;
+
+pub(crate) use transactions::{add_partitions, write_markers};
 
 use crate::append_path::produce;
 use crate::budget::SharedRoom;
@@ -148,6 +154,28 @@ pub(crate) fn start(
         ApiKey::UnregisterBroker => call.answer(unregister_broker::handle),
         ApiKey::ListPartitionReassignments => call.answer_weighing(list_partition_reassignments::handle),
         ApiKey::ElectLeaders => call.answer(elect_leaders::handle),
+        ApiKey::AddPartitionsToTxn => call.answer(transactions::add_partitions_to_txn),
+        ApiKey::AddOffsetsToTxn => call.answer(transactions::add_offsets_to_txn),
+        ApiKey::EndTxn => call.answer(transactions::end_txn),
+        ApiKey::WriteTxnMarkers => call.answer(transactions::write_txn_markers),
+        ApiKey::TxnOffsetCommit => call.answer(transactions::txn_offset_commit),
+        ApiKey::DescribeTransactions => call.answer(transactions::describe_transactions),
+        ApiKey::ListTransactions => call.answer(transactions::list_transactions),
+        ApiKey::UpdateFeatures => call.answer(update_features::handle),
+        ApiKey::AlterReplicaLogDirs => call.answer_weighing(alter_replica_log_dirs::handle),
+        ApiKey::DescribeAcls => call.answer(security::describe_acls),
+        ApiKey::CreateAcls => call.answer_weighing(security::create_acls),
+        ApiKey::DeleteAcls => call.answer_weighing(security::delete_acls),
+        ApiKey::CreateDelegationToken => call.answer(security::create_delegation_token),
+        ApiKey::RenewDelegationToken => call.answer(security::renew_delegation_token),
+        ApiKey::ExpireDelegationToken => call.answer(security::expire_delegation_token),
+        ApiKey::DescribeDelegationToken => call.answer(security::describe_delegation_token),
+        ApiKey::DescribeClientQuotas => call.answer(security::describe_client_quotas),
+        ApiKey::AlterClientQuotas => call.answer_weighing(security::alter_client_quotas),
+        ApiKey::DescribeUserScramCredentials => {
+            call.answer_weighing(security::describe_user_scram_credentials)
+        }
+        ApiKey::AlterUserScramCredentials => call.answer_weighing(security::alter_user_scram_credentials),
     }
 }
 
@@ -436,7 +464,8 @@ impl Call<'_> {
     fn api_versions(self) -> Answer {
         let asked = Form::of(&self.header);
         let known = ApiKey::ApiVersions.valid_versions().contains(asked.version);
-        let response = api_versions::respond(known);
+        let features = api_versions::features(self.core);
+        let response = api_versions::respond(known.then_some(asked.version), &features);
         let (core, connection) = (self.core.clone(), self.connection.clone());
         Box::pin(async move {
             let version = if known { asked.version } else { 0 };

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use kafka_wire::{ErrorCode, Text};
 use platform::slices::Slices;
-use protocol::metadata::{Command, Metadata, PlanError, Plans, ReplicaSet, TopicNameError, is_internal};
+use protocol::metadata::{Command, Metadata, PlanError, Plans, ReplicaSet, check_new_name, is_internal};
 use protocol::{ApplyError, NodeId};
 
 use crate::budget::SharedRoom;
@@ -164,7 +164,10 @@ pub(super) fn patience(timeout_ms: i32) -> Duration {
 pub(super) fn check_not_internal(name: &str) -> Result<(), Refusal> {
     match is_internal(name) {
         false => Ok(()),
-        true => Err(ApplyError::from(TopicNameError::Internal).into()),
+        true => {
+            let refused = check_new_name(name).expect_err("nobody makes one of the node's own");
+            Err(ApplyError::from(refused).into())
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use kafka_wire::{ErrorCode, Text};
 use platform::turns;
 use protocol::metadata::is_internal;
 use record::{BatchHeader, Compression, PartitionId, Position, TopicId};
-use shard::{Acks, Allowance, AppendAnswer, AppendRequest, Conditions};
+use shard::{Acks, Allowance, AppendAnswer, AppendRequest, Claim, Conditions};
 use storage::SharedMemory;
 use tokio::sync::oneshot;
 use tokio::task::yield_now;
@@ -24,6 +24,9 @@ use crate::order::{TWIN_PARTITION, twin_named, twin_with_id};
 
 /// From here on batches may be compressed with Zstandard (KIP-110): who speaks less may have consumers that cannot read it.
 const FIRST_WITH_ZSTD: i16 = 7;
+
+/// From here on a transaction's partitions are added by their leaders (KIP-890).
+const FIRST_THAT_ADDS: i16 = 12;
 
 /// The tail of an append that depends on none.
 const ANY_TAIL: i64 = -1;
@@ -125,6 +128,10 @@ async fn begin(
     mut memory: Option<SharedMemory>,
 ) -> Vec<Started> {
     let acks = acks_of(&request);
+    let claim = request.transactional_id.as_ref().map(|id| Claim {
+        transactional_id: Arc::from(id.as_str()),
+        adds: version >= FIRST_THAT_ADDS,
+    });
     let allowance = allowance(&core, &request);
     let mut started = Vec::with_capacity(request.topic_data.len());
     for topic in request.topic_data {
@@ -143,7 +150,7 @@ async fn begin(
             let codec = check_codec(&partition, version);
             let pending = match (&acks, &known, codec) {
                 (Ok(acks), Ok(known), Ok(())) => {
-                    let request = (*acks, allowance.clone(), memory.take());
+                    let request = (*acks, allowance.clone(), memory.take(), claim.clone());
                     start_append(&core, &connection, &caller, known, partition, request)
                 }
                 (Err(refused), ..) | (_, Err(refused), _) => Pending::Refused(*refused),
@@ -162,10 +169,6 @@ async fn begin(
 
 /// Returns the acknowledgement that the producer waits for.
 fn acks_of(request: &ProduceRequest) -> Result<Acks, Refused> {
-    if request.transactional_id.is_some() {
-        let why = "transactions are not supported yet; leave transactional.id unset";
-        return Err((ErrorCode::TransactionalIdAuthorizationFailed, Some(why)));
-    }
     match request.acks {
         0 => Ok(Acks::None),
         1 => Ok(Acks::Leader),
@@ -234,7 +237,7 @@ fn start_append(
     caller: &Caller,
     known: &Known,
     partition: PartitionProduceData,
-    (acks, allowance, memory): (Acks, Option<Allowance>, Option<SharedMemory>),
+    (acks, allowance, memory, claim): (Acks, Option<Allowance>, Option<SharedMemory>, Option<Claim>),
 ) -> Pending {
     if !(0..known.partition_count).contains(&partition.index) {
         return Pending::Refused((ErrorCode::UnknownTopicOrPartition, None));
@@ -270,7 +273,10 @@ fn start_append(
         acks => acks,
     };
     let (request, answer) = AppendRequest::new(id, batch, acks);
-    let request = request.sent_from(caller.address()).within(allowance);
+    let request = request
+        .sent_from(caller.address())
+        .within(allowance)
+        .in_transaction(claim);
     let request = request.only_if(Conditions { tail, offset: None });
     send_to_owner(core, if known.is_twin { request.to_twin() } else { request });
     match acks {

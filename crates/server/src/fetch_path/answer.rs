@@ -1,7 +1,7 @@
 //! Makes the answer of a fetch, when all is found that it brings.
 
 use kafka_wire::fetch::{
-    FetchResponse, FetchableTopicResponse, LeaderIdAndEpoch, NodeEndpoint, PartitionData,
+    AbortedTransaction, FetchResponse, FetchableTopicResponse, LeaderIdAndEpoch, NodeEndpoint, PartitionData,
 };
 use kafka_wire::{ErrorCode, RecordChunks};
 use platform::slices::Slices;
@@ -9,6 +9,7 @@ use protocol::leader::NodeId;
 use protocol::metadata::Metadata;
 use record::{Offset, PartitionId};
 use shard::ReadResult;
+use storage::Aborted;
 
 use super::look::Outcome;
 use crate::core::Core;
@@ -34,7 +35,7 @@ pub(super) async fn respond(
             .as_ref()
             .ok()
             .filter(|result| result.nearer.is_none())
-            .map(|result| (result.tail.0, result.log_start.0));
+            .map(|result| (result.tail.0, result.stable.0, result.log_start.0));
         let new = match (&outcome, stands) {
             (Ok(result), _) => result.bytes > 0 || result.nearer.is_some() || wanted.told != stands,
             (Err(_), _) => true,
@@ -95,6 +96,13 @@ pub(super) fn tell_leaders(metadata: &Metadata, own: NodeId, response: &mut Fetc
     });
 }
 
+fn told_aborted(aborted: &Aborted) -> AbortedTransaction {
+    AbortedTransaction {
+        producer_id: aborted.producer_id,
+        first_offset: aborted.first.0,
+    }
+}
+
 fn partition_data(partition_index: i32, outcome: Outcome, committed_only: bool) -> PartitionData {
     let (error_code, result) = match outcome {
         Ok(result) => (ErrorCode::None, result),
@@ -103,6 +111,7 @@ fn partition_data(partition_index: i32, outcome: Outcome, committed_only: bool) 
             ReadResult {
                 log_start: Offset(-1),
                 tail: Offset(-1),
+                stable: Offset(-1),
                 ..ReadResult::default()
             },
         ),
@@ -111,10 +120,10 @@ fn partition_data(partition_index: i32, outcome: Outcome, committed_only: bool) 
         partition_index,
         error_code: error_code.code(),
         high_watermark: result.tail.0,
-        last_stable_offset: result.tail.0,
+        last_stable_offset: result.stable.0,
         log_start_offset: result.log_start.0,
         current_leader: LeaderIdAndEpoch::default(),
-        aborted_transactions: committed_only.then(Vec::new),
+        aborted_transactions: committed_only.then(|| result.aborted.iter().map(told_aborted).collect()),
         preferred_read_replica: result.nearer.map_or(-1, |node| node.0),
         records: RecordChunks {
             chunks: result.batches,

@@ -43,7 +43,7 @@ pub(super) struct Planned {
 pub(super) async fn plan(
     core: &Core,
     wanted: &[Wanted],
-    version: i16,
+    (version, committed_only): (i16, bool),
     rack: &str,
 ) -> (Vec<Outcome>, Vec<Planned>) {
     let mut planned = Vec::with_capacity(wanted.len());
@@ -57,6 +57,10 @@ pub(super) async fn plan(
                 let place = outcomes.len();
                 match find((metadata, &core.facts), wanted, version, rack) {
                     Ok(read) => {
+                        let read = ReadRequest {
+                            committed_only,
+                            ..read
+                        };
                         planned.push(Planned { place, read });
                         outcomes.push(Ok(ReadResult::default()));
                     }
@@ -121,6 +125,7 @@ fn request(partition: PartitionId, wanted: &Wanted) -> ReadRequest {
         from_any: false,
         near: None,
         ordered_until: None,
+        committed_only: false,
     }
 }
 
@@ -177,6 +182,7 @@ pub(super) async fn read_all(
         if total > 0 && total + outcome.bytes > bytes_max {
             outcome.batches.clear();
             outcome.bytes = 0;
+            outcome.aborted.clear();
         }
         total += outcome.bytes;
     }
@@ -241,12 +247,12 @@ pub(super) fn sight(looked_at: &[Planned], outcomes: &[Outcome], room_bytes: Opt
         };
         sight.is_elsewhere |= result.nearer.is_some();
         sight.found_bytes += result.bytes;
-        sight.available_bytes += match end_of(&result.batches).unwrap_or(read.from) < result.tail {
+        sight.available_bytes += match end_of(&result.batches).unwrap_or(read.from) < result.until {
             true => result.bytes.max(read.bytes_max.min(room_bytes.unwrap_or(0))),
             false => result.bytes,
         };
         sight.is_part |= result.is_part;
-        sight.lies_ahead |= read.from < result.tail;
+        sight.lies_ahead |= read.from < result.until;
     }
     sight
 }
@@ -262,6 +268,7 @@ pub(super) fn forget_batches(outcome: &mut Outcome) {
     if let Ok(result) = outcome {
         result.batches = Vec::new();
         result.bytes = 0;
+        result.aborted = Vec::new();
         result.is_part = false;
     }
 }

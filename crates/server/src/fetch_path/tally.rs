@@ -27,7 +27,7 @@ struct Counted {
     bytes: usize,
     /// Records from here on are not counted yet.
     end: Offset,
-    tail: Offset,
+    until: Offset,
 }
 
 /// See the module. Partitions go by their number among those that the fetch has planned.
@@ -64,17 +64,17 @@ impl Tally {
         };
         self.is_elsewhere |= result.nearer.is_some();
         self.is_part |= result.is_part;
-        if from >= result.tail && result.bytes == 0 {
+        if from >= result.until && result.bytes == 0 {
             return;
         }
         let counted = self.counted.entry(number).or_insert(Counted {
             bytes: 0,
             end: from,
-            tail: result.tail,
+            until: result.until,
         });
         counted.bytes += result.bytes;
         counted.end = end_of(&result.batches).unwrap_or(counted.end);
-        counted.tail = result.tail;
+        counted.until = result.until;
     }
 
     /// Says whether anything was counted.
@@ -89,7 +89,7 @@ impl Tally {
 
     /// Sums up all that was counted, for a fetch that has room for `room_bytes`.
     pub(super) fn sight(&self, planned: &[Planned], room_bytes: Option<usize>) -> Sight {
-        let available = |(number, counted): (&usize, &Counted)| match counted.end < counted.tail {
+        let available = |(number, counted): (&usize, &Counted)| match counted.end < counted.until {
             true => counted
                 .bytes
                 .max(planned[*number].read.bytes_max.min(room_bytes.unwrap_or(0))),
@@ -129,6 +129,7 @@ mod tests {
             from_any: false,
             near: None,
             ordered_until: None,
+            committed_only: false,
         };
         Planned { place, read }
     }
@@ -142,6 +143,7 @@ mod tests {
         let batch = Bytes::from(batch);
         Ok(ReadResult {
             tail: Offset(tail),
+            until: Offset(tail),
             bytes: batch.len(),
             batches: vec![batch],
             ..ReadResult::default()

@@ -104,6 +104,7 @@ impl Waiting {
             let known = &mut outcomes[fetch.planned[number].place];
             if let (Ok(known), Ok(found)) = (known, found) {
                 (known.log_start, known.tail) = (found.log_start, found.tail);
+                (known.stable, known.until) = (found.stable, found.until);
             }
         }
         let sight = self.tally.sight(&fetch.planned, room);

@@ -41,7 +41,7 @@ pub(crate) struct Wanted {
     pub(crate) partition: FetchPartition,
     /// (tail, log start), as the session told its consumer last. `None` before the first answer, and after an error: the next
     /// answer is news then.
-    pub(crate) told: Option<(i64, i64)>,
+    pub(crate) told: Option<(i64, i64, i64)>,
 }
 
 /// One partition, as an answer tells of it.
@@ -50,7 +50,7 @@ pub(crate) struct Told {
     pub(crate) topic: TopicKey,
     pub(crate) partition: i32,
     /// (tail, log start); `None` with an error.
-    pub(crate) stands: Option<(i64, i64)>,
+    pub(crate) stands: Option<(i64, i64, i64)>,
     /// Says whether the answer brings records of it.
     pub(crate) brings_records: bool,
 }

@@ -321,7 +321,7 @@ fn no_partition_waits_behind_those_that_always_have_records() {
         let answered = opened.wanted.into_iter().enumerate().map(|(place, wanted)| Told {
             topic: wanted.topic,
             partition: wanted.partition.partition,
-            stands: Some((10, 0)),
+            stands: Some((10, 10, 0)),
             brings_records: place < 2,
         });
         sessions.told(id, answered.collect());
@@ -394,7 +394,7 @@ fn what_comes_behind_an_error_is_news() {
         NAMES,
     );
     let id = began.expect("anybody may begin a session").session;
-    let stands = Some((10, 0));
+    let stands = Some((10, 10, 0));
     for (epoch, told_before, stands) in [(1, None, stands), (2, stands, None), (3, None, stands)] {
         let opened = open(&mut sessions, &own, fetch((id, epoch), "orders", &[]), NAMES);
         let wanted = opened.expect("it is in order").wanted.remove(0);

@@ -11,19 +11,19 @@ use record::{BatchBuilder, Compression, RECORD_OVERHEAD_BYTES_MAX};
 const BATCH_BYTES: usize = 512 << 10;
 
 /// Changes that wait for their batch.
-pub(super) struct Gathering {
+pub(crate) struct Gathering {
     batch: BatchBuilder,
     ids: Vec<PersistId>,
 }
 
 /// A batch, and the changes in it.
-pub(super) struct Gathered {
-    pub(super) ids: Vec<PersistId>,
-    pub(super) batch: Bytes,
+pub(crate) struct Gathered {
+    pub(crate) ids: Vec<PersistId>,
+    pub(crate) batch: Bytes,
 }
 
 impl Gathering {
-    pub(super) fn new() -> Gathering {
+    pub(crate) fn new() -> Gathering {
         Gathering {
             batch: BatchBuilder::new(Compression::None),
             ids: Vec::new(),
@@ -31,7 +31,7 @@ impl Gathering {
     }
 
     /// Adds a change. Hands out what was gathered before if the two do not fit together.
-    pub(super) fn add(&mut self, now_ms: i64, id: PersistId, records: &[StoredRecord]) -> Option<Gathered> {
+    pub(crate) fn add(&mut self, now_ms: i64, id: PersistId, records: &[StoredRecord]) -> Option<Gathered> {
         let fits = self.batch.length_bytes() + bytes_of(records) <= BATCH_BYTES;
         let before = if fits { None } else { self.take() };
         for record in records {
@@ -43,7 +43,7 @@ impl Gathering {
     }
 
     /// Hands out what was gathered, if anything was.
-    pub(super) fn take(&mut self) -> Option<Gathered> {
+    pub(crate) fn take(&mut self) -> Option<Gathered> {
         (!self.ids.is_empty()).then(|| Gathered {
             ids: std::mem::take(&mut self.ids),
             batch: self.batch.build(),

@@ -51,6 +51,8 @@ pub(super) struct GroupHost {
     coordinator: RefCell<Coordinator>,
     change_log: Arc<ChangeLog>,
     waiting: RefCell<BTreeMap<Ticket, Waiting>>,
+    /// The ends of transactions that have come: what was said of one before may not hold any more.
+    ends: Cell<u64>,
     next_ticket: Cell<u64>,
     gathering: RefCell<Gathering>,
     /// Batches whose outcome is not known yet.
@@ -94,6 +96,7 @@ impl GroupHost {
             coordinator: RefCell::new(coordinator),
             change_log,
             waiting: RefCell::default(),
+            ends: Cell::new(0),
             next_ticket: Cell::new(0),
             gathering: RefCell::new(Gathering::new()),
             under_way: Cell::new(0),
@@ -155,6 +158,9 @@ impl GroupHost {
         if self.closed.get() {
             return None;
         }
+        if matches!(request, Request::EndTransaction(_)) {
+            self.ends.set(self.ends.get() + 1);
+        }
         let ticket = Ticket(self.next_ticket.get());
         self.next_ticket.set(ticket.0 + 1);
         let (reply, answer) = oneshot::channel();
@@ -165,6 +171,11 @@ impl GroupHost {
         self.coordinator.borrow_mut().handle_request(now, ticket, request);
         self.act();
         Some(answer)
+    }
+
+    /// The number of ends of transactions that have come.
+    pub(super) fn ends(&self) -> u64 {
+        self.ends.get()
     }
 
     /// Tells the coordinator what has become of topics.
@@ -421,7 +432,7 @@ impl GroupHost {
 
 /// Says whether a refused batch is certain not to be in the log. After a flush that failed nobody knows, nor of what the leader
 /// gave up while it was under way.
-fn took_nothing(refusal: &AppendRefusal) -> bool {
+pub(crate) fn took_nothing(refusal: &AppendRefusal) -> bool {
     !matches!(
         refusal,
         AppendRefusal::FlushFailed(_)

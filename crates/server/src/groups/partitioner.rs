@@ -2,7 +2,7 @@
 //! they were written, and Kafka's tools compute the same.
 
 /// The partition of a group among `partition_count`, as Kafka has it: the hash that Java gives the name.
-pub(super) fn partition_of(group: &str, partition_count: i32) -> i32 {
+pub(crate) fn partition_of(group: &str, partition_count: i32) -> i32 {
     let hash = group.encode_utf16().fold(0i32, |hash, unit| {
         hash.wrapping_mul(31).wrapping_add(i32::from(unit))
     });

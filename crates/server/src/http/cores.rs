@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use protocol::metadata::{Metadata, Topic, is_internal};
-use record::{Offset, PartitionId, TopicId};
+use record::{CommittedBatches, Offset, PartitionId, TopicId};
 use shard::{
     Acks, AppendAnswer, AppendRefusal, AppendRequest, Conditions, ReadRefusal, ReadRequest, Shard, Trimmed,
     Watch, Watcher,
@@ -78,9 +78,20 @@ impl KnownTopic {
     }
 }
 
+/// The transactions whose records are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Isolation {
+    /// Those that were committed, and what is outside of any; up to the first that is open.
+    Committed,
+    /// All.
+    Uncommitted,
+}
+
 /// The outcome of a read. Its core counts it as held until it is dropped.
 pub(super) struct Found {
     pub(super) bounds: LogBounds,
+    /// Tells which of the batches count, if only those are wanted that do.
+    pub(super) committed: Option<CommittedBatches>,
     pub(super) batches: Vec<Bytes>,
     lent: Arc<oneshot::Sender<()>>,
 }
@@ -90,6 +101,7 @@ impl Found {
     pub(super) fn part(&self, batches: Vec<Bytes>) -> Found {
         Found {
             bounds: self.bounds,
+            committed: None,
             batches,
             lent: Arc::clone(&self.lent),
         }
@@ -106,6 +118,7 @@ impl Found {
             tail: Offset(0),
         };
         let found = Found {
+            committed: None,
             bounds,
             batches,
             lent: Arc::new(lent),
@@ -240,8 +253,11 @@ impl Cores {
         from: Offset,
         bytes_max: usize,
         deadline: Instant,
+        isolation: Isolation,
     ) -> Result<Found, Unread> {
-        self.read_named(partition, from, bytes_max, deadline, None).await
+        let committed_only = isolation == Isolation::Committed;
+        self.read_named(partition, from, bytes_max, deadline, (None, committed_only))
+            .await
     }
 
     /// The same of what an order names up to an offset. Any replica has it, sooner or later.
@@ -254,7 +270,7 @@ impl Cores {
         from: Offset,
         bytes_max: usize,
         deadline: Instant,
-        ordered_until: Option<Offset>,
+        (ordered_until, committed_only): (Option<Offset>, bool),
     ) -> Result<Found, Unread> {
         let shard = self.facts.shard_of(partition);
         self.ask(self.facts.core_of(shard), move |core| async move {
@@ -275,6 +291,7 @@ impl Cores {
                 from_any: false,
                 near: None,
                 ordered_until,
+                committed_only,
             };
             let result = match ordered_until {
                 Some(_) => core.read_named(read).await?,
@@ -293,6 +310,10 @@ impl Cores {
                     log_start: result.log_start,
                     tail: result.tail,
                 },
+                committed: committed_only.then(|| {
+                    let aborted = result.aborted.iter();
+                    CommittedBatches::new(aborted.map(|of| (of.producer_id, of.first)))
+                }),
                 batches: result.batches,
                 lent: Arc::new(lent),
             })

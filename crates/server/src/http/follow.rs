@@ -27,11 +27,11 @@ use crate::seats::{Full, Seat};
 use super::App;
 use super::body::{busy, holding};
 use super::connection::Connection;
-use super::cores::Unread;
+use super::cores::{Isolation, Unread};
 use super::media_type::MediaType;
 use super::problem::{Kind, Problem};
 use super::read::page::{Form, WORK_BYTES};
-use super::read::{Failed, Most, Start, read_page, room};
+use super::read::{Failed, ISOLATION, Most, Start, isolation_of, read_page, room};
 use super::refusal::out_of_range;
 use super::uri::Query;
 
@@ -52,12 +52,13 @@ pub(super) async fn follow(
     headers: &HeaderMap,
     (connection, caller): (Connection, Arc<Caller>),
 ) -> Result<Response, Problem> {
-    let query = Query::read(query, &["offset", "timestamp_ms"])?;
+    let query = Query::read(query, &["offset", "timestamp_ms", ISOLATION])?;
+    let isolation = isolation_of(&query)?;
     let start = match resumed(headers)? {
         Some(start) => start,
         None => Start::read(&query, Start::Latest)?,
     };
-    let from = start.find(&app, partition).await?;
+    let from = start.find(&app, partition, isolation).await?;
     let LogBounds { log_start, tail } = app.cores.bounds(partition).await?;
     if from < log_start || from > tail {
         return Err(out_of_range(from, log_start, tail));
@@ -69,6 +70,7 @@ pub(super) async fn follow(
         caller,
         partition,
         from,
+        isolation,
         piece_bytes: PIECE_BYTES,
         pieces,
         connection,
@@ -174,6 +176,7 @@ struct Follower {
     partition: PartitionId,
     /// The next offset to be sent.
     from: Offset,
+    isolation: Isolation,
     /// Bytes that the next piece may have.
     piece_bytes: usize,
     pieces: mpsc::Sender<Bytes>,
@@ -233,6 +236,7 @@ impl Follower {
             records: usize::MAX,
             read_bytes: PIECE_BYTES,
             text_bytes,
+            isolation: self.isolation,
         };
         let read = read_page(
             &self.app,

@@ -386,7 +386,7 @@ async fn read_partition(
     loop {
         let read = app
             .cores
-            .read_named(partition, first, bytes, deadline, Some(next));
+            .read_named(partition, first, bytes, deadline, (Some(next), false));
         match read.await {
             Err(Unread::Refused(ReadRefusal::OutOfRange { log_start, .. })) if first < log_start => {
                 if next <= log_start {

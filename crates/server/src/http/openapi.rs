@@ -96,6 +96,18 @@ fn path_parameters(path: &str) -> Vec<Value> {
             json!({ "type": "integer", "minimum": 0 }),
             json!(0),
         ),
+        (
+            "first_offset",
+            "The first offset of an open transaction.",
+            json!({ "type": "integer", "minimum": 0 }),
+            json!(0),
+        ),
+        (
+            "transaction",
+            "The transactional id, percent-encoded. One with a slash cannot be named in a path.",
+            json!({ "type": "string" }),
+            json!("payments-1"),
+        ),
     ];
     known
         .into_iter()

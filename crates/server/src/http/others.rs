@@ -109,6 +109,30 @@ impl Cores {
         .await?
     }
 
+    /// The node that coordinates a transactional id, if that is another and the request has not come from one.
+    ///
+    /// # Errors
+    /// As `leader_elsewhere`.
+    pub(super) async fn transaction_coordinator_elsewhere(
+        &self,
+        id: &str,
+        headers: &HeaderMap,
+    ) -> Result<Option<Other>, Problem> {
+        if !self.facts.is_member || is_handed_on(headers) {
+            return Ok(None);
+        }
+        let id = id.to_owned();
+        self.ask_metadata(move |core| async move {
+            let coordinator = core.transaction_coordinator_of(&id);
+            elsewhere(
+                &core,
+                coordinator.map(|(node, _)| node),
+                "coordinates this transaction",
+            )
+        })
+        .await?
+    }
+
     /// All other nodes that are there and have said where they serve HTTP, and the numbers of the rest of the cluster's.
     ///
     /// # Errors

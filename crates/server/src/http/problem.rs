@@ -65,6 +65,7 @@ kinds! {
     UnknownPartition = "unknown-partition", NOT_FOUND;
     UnknownGroup = "unknown-group", NOT_FOUND;
     UnknownNode = "unknown-node", NOT_FOUND;
+    UnknownTransaction = "unknown-transaction", NOT_FOUND;
     MethodNotAllowed = "method-not-allowed", METHOD_NOT_ALLOWED;
     NotAcceptable = "not-acceptable", NOT_ACCEPTABLE;
     BodyTooSlow = "body-too-slow", REQUEST_TIMEOUT;
@@ -74,6 +75,10 @@ kinds! {
     /// A node that is there, or holds something.
     NodeInUse = "node-in-use", CONFLICT;
     NodeAway = "node-away", CONFLICT;
+    /// There is no open transaction that could be aborted, or it is being committed.
+    TransactionNotOpen = "transaction-not-open", CONFLICT;
+    /// A transaction whose coordinator will end it.
+    TransactionNotHanging = "transaction-not-hanging", CONFLICT;
     /// The topic's records go by their keys, not by their offsets.
     OnlyCompacted = "only-compacted", CONFLICT;
     /// A condition of the append does not hold; nothing was appended.

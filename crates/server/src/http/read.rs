@@ -25,7 +25,7 @@ use crate::log_bounds::LogBounds;
 use super::App;
 use super::body::{HeldBody, answers_full};
 use super::connection::Connection;
-use super::cores::Unread;
+use super::cores::{Isolation, Unread};
 use super::follow;
 use super::media_type::MediaType;
 use super::problem::{Kind, Problem};
@@ -47,10 +47,10 @@ pub(super) const ROOM_WAIT: Duration = Duration::from_secs(5);
 pub(super) enum Start {
     /// At the log start.
     Earliest,
-    /// At the tail.
+    /// At the end of what is read: the tail, or the first open transaction.
     Latest,
     At(Offset),
-    /// At the first record with this timestamp or a later one, else at the tail.
+    /// At the first record with this timestamp or a later one, else at that end.
     Since(i64),
 }
 
@@ -80,11 +80,16 @@ impl Start {
     }
 
     /// The offset that is meant now.
-    pub(super) async fn find(self, app: &App, partition: PartitionId) -> Result<Offset, Unread> {
+    pub(super) async fn find(
+        self,
+        app: &App,
+        partition: PartitionId,
+        isolation: Isolation,
+    ) -> Result<Offset, Unread> {
         if let Start::At(offset) = self {
             return Ok(offset);
         }
-        let find = move |shard: Rc<Shard>| async move { self.find_here(&shard, partition).await };
+        let find = move |shard: Rc<Shard>| async move { self.find_here(&shard, partition, isolation).await };
         Ok(app.cores.ask_owner(partition, find).await??)
     }
 
@@ -93,17 +98,22 @@ impl Start {
         self,
         shard: &Rc<Shard>,
         partition: PartitionId,
+        isolation: Isolation,
     ) -> Result<Offset, ReadRefusal> {
         if matches!(self, Start::Latest | Start::Since(_)) {
             shard.until_lease(partition).await?;
         }
+        let end = || match isolation {
+            Isolation::Committed => Ok(shard.shown_stable(partition)?),
+            Isolation::Uncommitted => Ok(shard.shown_tail(partition)?),
+        };
         match self {
             Start::At(offset) => Ok(offset),
             Start::Earliest => Ok(LogBounds::of(shard, partition)?.log_start),
-            Start::Latest => Ok(LogBounds::of(shard, partition)?.tail),
+            Start::Latest => end(),
             Start::Since(timestamp_ms) => match offset_since(shard, partition, timestamp_ms).await? {
                 Some(offset) => Ok(offset),
-                None => Ok(LogBounds::of(shard, partition)?.tail),
+                None => end(),
             },
         }
     }
@@ -116,6 +126,22 @@ struct Asked {
     records: usize,
     bytes: usize,
     wait: Duration,
+    isolation: Isolation,
+}
+
+/// The name of the parameter that says which transactions' records are read.
+pub(super) const ISOLATION: &str = "isolation";
+
+/// Reads that parameter: committed ones unless it says otherwise.
+pub(super) fn isolation_of(query: &Query) -> Result<Isolation, Problem> {
+    match query.get(ISOLATION) {
+        None | Some("committed") => Ok(Isolation::Committed),
+        Some("uncommitted") => Ok(Isolation::Uncommitted),
+        Some(text) => {
+            let detail = format!("isolation must be committed or uncommitted, not {text:?}");
+            Err(bad_parameter(ISOLATION, detail))
+        }
+    }
 }
 
 impl Asked {
@@ -129,6 +155,7 @@ impl Asked {
                 .number("bytes", 1..=bytes_max)?
                 .unwrap_or(BYTES.min(bytes_max)),
             wait: Duration::from_millis(query.number("wait_ms", 0..=wait_max)?.unwrap_or(0)),
+            isolation: isolation_of(query)?,
         })
     }
 }
@@ -152,7 +179,10 @@ pub(super) async fn from_partition(
     if media_type == MediaType::EventStream {
         return follow::follow(app, partition, query, request.headers(), (connection, caller)).await;
     }
-    let query = Query::read(query, &["offset", "timestamp_ms", "limit", "bytes", "wait_ms"])?;
+    let query = Query::read(
+        query,
+        &["offset", "timestamp_ms", "limit", "bytes", "wait_ms", ISOLATION],
+    )?;
     let asked = Asked::read(&app, &query)?;
     let form = match media_type {
         MediaType::JsonLines => Form::Lines,
@@ -171,7 +201,7 @@ async fn find(
     caller: &Caller,
 ) -> Result<(Page, LogBounds, Room), Problem> {
     let deadline = Instant::now() + asked.wait;
-    let mut from = asked.start.find(app, partition).await?;
+    let mut from = asked.start.find(app, partition, asked.isolation).await?;
     let arrivals = Watcher::new(1);
     let mut stopped = app.stopped.clone();
     loop {
@@ -180,6 +210,7 @@ async fn find(
             records: asked.records,
             read_bytes: asked.bytes,
             text_bytes: asked.bytes,
+            isolation: asked.isolation,
         };
         let (page, bounds) = match read_page(app, partition, from, most, form, &mut room).await {
             // Retention was faster than we were.
@@ -249,6 +280,7 @@ pub(super) struct Most {
     pub(super) read_bytes: usize,
     /// Of text; the first record may be larger.
     pub(super) text_bytes: usize,
+    pub(super) isolation: Isolation,
 }
 
 /// Reads what is there at `from`: at least one record, if there is any. `room` is that of `room`, and grows if it has to.
@@ -262,7 +294,13 @@ pub(super) async fn read_page(
 ) -> Result<(Page, LogBounds), Failed> {
     let found = app
         .cores
-        .read(partition, from, most.read_bytes, Instant::now() + ROOM_WAIT)
+        .read(
+            partition,
+            from,
+            most.read_bytes,
+            Instant::now() + ROOM_WAIT,
+            most.isolation,
+        )
         .await?;
     let bounds = found.bounds;
     let limits = page::Limits {

@@ -3,6 +3,7 @@
 use kafka_wire::ErrorCode;
 use protocol::groups::GroupError;
 use protocol::leader::TrimError;
+use protocol::transactions::TransactionError;
 use record::Offset;
 use shard::{AppendRefusal, ReadRefusal};
 
@@ -11,6 +12,7 @@ use crate::mailbox::Stopping;
 use super::cores::Unread;
 use super::groups::GroupRefusal;
 use super::problem::{Kind, Problem};
+use super::transactions::TransactionRefusal;
 
 impl From<Stopping> for Problem {
     fn from(stopping: Stopping) -> Problem {
@@ -33,6 +35,7 @@ impl From<AppendRefusal> for Problem {
             AppendRefusal::Trim(TrimError::OutOfRange { .. }) => Kind::OffsetOutOfRange,
             // A record appended here has no producer whose sequence could be wrong.
             AppendRefusal::Leader(_) => Kind::Unavailable,
+            AppendRefusal::Unverified(_) => Kind::InvalidRecord,
             AppendRefusal::NotLeader
             | AppendRefusal::BecameCompacted
             | AppendRefusal::Trim(TrimError::Sealed { .. })
@@ -113,7 +116,9 @@ impl From<GroupError> for Problem {
                     .with("group", &**group)
             }
             GroupError::NonEmptyGroup { members } => problem(Kind::GroupNotEmpty).with("members", *members),
-            GroupError::SubscribedToTopic { .. } => problem(Kind::GroupNotEmpty),
+            GroupError::SubscribedToTopic { .. } | GroupError::PendingOffsets { .. } => {
+                problem(Kind::GroupNotEmpty)
+            }
             // A client here is no member, which matters only while there are some.
             GroupError::UnknownMember { .. }
             | GroupError::RebalanceInProgress
@@ -127,8 +132,11 @@ impl From<GroupError> for Problem {
             GroupError::Loading | GroupError::ChangingOver | GroupError::NotPersisted => {
                 problem(Kind::Unavailable)
             }
-            // About what only members send.
-            GroupError::InvalidSessionTimeout { .. }
+            // About what only members and producers send.
+            GroupError::UnstableOffset
+            | GroupError::InvalidProducerEpoch { .. }
+            | GroupError::TransactionCoordinatorFenced { .. }
+            | GroupError::InvalidSessionTimeout { .. }
             | GroupError::MemberIdRequired { .. }
             | GroupError::FencedInstance { .. }
             | GroupError::UnreleasedInstance { .. }
@@ -140,6 +148,41 @@ impl From<GroupError> for Problem {
             | GroupError::CommitWithoutEpoch
             | GroupError::UnsupportedAssignor { .. }
             | GroupError::InvalidRegex { .. } => problem(Kind::Internal),
+        }
+    }
+}
+
+impl From<TransactionRefusal> for Problem {
+    fn from(refusal: TransactionRefusal) -> Problem {
+        match refusal {
+            TransactionRefusal::Transaction(error) => error.into(),
+            TransactionRefusal::NoCoordinator => Problem::new(Kind::Unavailable, refusal.to_string()),
+            TransactionRefusal::Stopping(stopping) => stopping.into(),
+        }
+    }
+}
+
+impl From<TransactionError> for Problem {
+    fn from(error: TransactionError) -> Problem {
+        let problem = |kind| Problem::new(kind, error.to_string());
+        match &error {
+            TransactionError::TransactionalIdNotFound { transactional_id } => {
+                let detail = format!("there is no transactional id {transactional_id:?}");
+                Problem::new(Kind::UnknownTransaction, detail).with("transaction", &**transactional_id)
+            }
+            // No id can be like that.
+            TransactionError::InvalidRequest { .. } => problem(Kind::UnknownTransaction),
+            TransactionError::CoordinatorLoading
+            | TransactionError::NotPersisted
+            | TransactionError::NoProducerId
+            | TransactionError::ConcurrentTransactions
+            | TransactionError::LimitReached { .. } => problem(Kind::Unavailable),
+            // About what only producers send.
+            TransactionError::InvalidTxnState { .. }
+            | TransactionError::InvalidProducerIdMapping
+            | TransactionError::StaleEpoch { .. }
+            | TransactionError::InvalidTimeout { .. }
+            | TransactionError::TransactionAbortable => problem(Kind::Internal),
         }
     }
 }

@@ -20,7 +20,7 @@ use super::problem::{Kind, Problem};
 use super::refusal::outcome_unknown;
 use super::{
     App, append, body, cluster, configs, groups, in_order, nodes, observe, openapi, read, status, topics,
-    trim,
+    transactions, trim,
 };
 
 /// One operation.
@@ -356,6 +356,51 @@ pub(super) static OPERATIONS: &[Operation] = &[
         wait: change,
         answer: || delete(trim::before),
         describe: described::trim,
+    },
+    Operation {
+        method: Method::GET,
+        path: "/v1/topics/{topic}/partitions/{partition}/transactions",
+        produces: JSON,
+        takes: NOTHING,
+        wait: short,
+        answer: || get(transactions::of_partition),
+        describe: described::transactions::of_partition,
+    },
+    Operation {
+        method: Method::POST,
+        path: "/v1/topics/{topic}/partitions/{partition}/transactions/{first_offset}/abort",
+        produces: JSON,
+        takes: NOTHING,
+        wait: change,
+        answer: || post(transactions::abort_hanging),
+        describe: described::transactions::abort_hanging,
+    },
+    Operation {
+        method: Method::GET,
+        path: "/v1/transactions",
+        produces: JSON,
+        takes: NOTHING,
+        wait: short,
+        answer: || get(transactions::list),
+        describe: described::transactions::list,
+    },
+    Operation {
+        method: Method::GET,
+        path: "/v1/transactions/{transaction}",
+        produces: JSON,
+        takes: NOTHING,
+        wait: short,
+        answer: || get(transactions::describe),
+        describe: described::transactions::describe,
+    },
+    Operation {
+        method: Method::POST,
+        path: "/v1/transactions/{transaction}/abort",
+        produces: JSON,
+        takes: NOTHING,
+        wait: change,
+        answer: || post(transactions::abort),
+        describe: described::transactions::abort,
     },
 ];
 

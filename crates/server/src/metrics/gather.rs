@@ -3,6 +3,7 @@
 //! A core that hangs must not collect a letter for every scrape that waits for it: whoever asks while a question is
 //! open waits for the answer to that one.
 
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -12,6 +13,7 @@ use futures_util::future::{BoxFuture, Shared, join_all};
 use platform::clock::Clock;
 use platform::process::process_usage;
 use platform::slices::Slices;
+use record::TopicId;
 use shard::TopicCounters;
 use shard::{BY_AGE, BY_SIZE, RetentionCounters, Shard};
 use tokio::task::yield_now;
@@ -119,7 +121,8 @@ impl Gatherer {
 }
 
 async fn core_figures(core: &Rc<Core>) -> CoreFigures {
-    let by_topic = topic_figures(core).await;
+    let unstable = unstable_records(core).await;
+    let by_topic = topic_figures(core, unstable).await;
     let counters = &core.counters;
     let mut journals = Vec::new();
     for shard in core.shards() {
@@ -149,8 +152,13 @@ async fn core_figures(core: &Rc<Core>) -> CoreFigures {
         long_turns: core.long_turns.count(),
         longest_turn: core.long_turns.longest(),
         groups: core.groups.count(),
-        closed_coordinators: core.groups.closed_coordinators(),
+        closed_coordinators: {
+            let of_groups = core.groups.closed_coordinators().into_iter();
+            of_groups.chain(core.transactions.closed_coordinators()).collect()
+        },
         group_lags: core.groups.lags(),
+        transactions: core.transactions.figures(),
+        oldest_transaction: oldest_transaction(core),
         topics: core.with_metadata(|metadata| metadata.topics().len()),
         partitions: core.with_metadata(|metadata| metadata.partition_count()),
         disk_free_bytes: core.disk_free_bytes.get(),
@@ -194,7 +202,11 @@ async fn cluster_figures(core: &Rc<Core>) -> Option<ClusterFigures> {
 }
 
 /// The figures of the topics that are counted, read some at a time: there may be many.
-async fn topic_figures(core: &Core) -> Vec<TopicFigures> {
+async fn topic_figures(core: &Core, mut unstable: BTreeMap<TopicId, u64>) -> Vec<TopicFigures> {
+    // A transaction may be open in a topic that nobody has used since the start.
+    for topic in unstable.keys() {
+        core.topic_book.counters_of(*topic);
+    }
     let counted = core.topic_book.topics();
     let mut figures = Vec::with_capacity(counted.len() + 1);
     for some in counted.chunks(TOPICS_AT_A_TIME) {
@@ -202,24 +214,46 @@ async fn topic_figures(core: &Core) -> Vec<TopicFigures> {
             let known = some.iter().filter_map(|(id, counters)| {
                 // It may have been deleted meanwhile.
                 let topic = metadata.topic(*id)?;
-                Some(figures_of(topic.name.clone(), counters))
+                let unstable = unstable.remove(id).unwrap_or(0);
+                Some(figures_of(topic.name.clone(), counters, unstable))
             });
             figures.extend(known);
         });
         yield_now().await;
     }
     let others = core.topic_book.others();
-    figures.extend(others.map(|counters| figures_of(OTHER_TOPICS.into(), counters)));
+    let unstable = unstable.into_values().max().unwrap_or(0);
+    figures.extend(others.map(|counters| figures_of(OTHER_TOPICS.into(), counters, unstable)));
     figures
 }
 
-fn figures_of(topic: Arc<str>, counters: &TopicCounters) -> TopicFigures {
+/// The records that readers of committed records do not see yet, by topic: the most in one partition on the core.
+async fn unstable_records(core: &Core) -> BTreeMap<TopicId, u64> {
+    let mut by_topic: BTreeMap<TopicId, u64> = BTreeMap::new();
+    for shard in core.shards() {
+        for (topic, unstable) in shard.unstable_records().await {
+            let most = by_topic.entry(topic).or_default();
+            *most = (*most).max(unstable);
+        }
+    }
+    by_topic
+}
+
+/// The time for which the oldest open transaction has been open; zero if there is none.
+fn oldest_transaction(core: &Core) -> Duration {
+    let start_ms = core.transactions.figures().oldest_start_ms;
+    let open_ms = start_ms.map(|start_ms| core.facts.clock.wall_ms().saturating_sub(start_ms));
+    Duration::from_millis(open_ms.map_or(0, |open_ms| open_ms.try_into().unwrap_or(0)))
+}
+
+fn figures_of(topic: Arc<str>, counters: &TopicCounters, unstable_records: u64) -> TopicFigures {
     TopicFigures {
         topic,
         appended_records: counters.appended_records.get(),
         appended_bytes: counters.appended_bytes.get(),
         failed_appends: counters.failed_appends.get(),
         read_bytes: counters.read_bytes.get(),
+        unstable_records,
     }
 }
 
@@ -268,5 +302,7 @@ async fn journal_figures(shard: &Shard) -> JournalFigures {
         repairs: counters.repair.repairs.get(),
         failed_repairs: counters.repair.failures.get(),
         deferred_bytes: shard.deferred_bytes(),
+        verifications: counters.verifications.get(),
+        refused_verifications: counters.refused_verifications.get(),
     }
 }

@@ -11,8 +11,8 @@ use protocol::leader::NodeId;
 
 use super::Snapshot;
 use super::table::{
-    BUILD, Metric, OF_API, OF_CORE, OF_CORE_ANSWER, OF_ERROR, OF_FOLLOWER, OF_GROUP, OF_JOURNAL, OF_NODE,
-    OF_PEER, OF_RETENTION, OF_TOPIC, Value,
+    BUILD, Metric, OF_API, OF_COORDINATOR, OF_CORE, OF_CORE_ANSWER, OF_ERROR, OF_FOLLOWER, OF_GROUP,
+    OF_JOURNAL, OF_NODE, OF_PEER, OF_RETENTION, OF_TOPIC, Value,
 };
 
 /// The beginning of every metric's name.
@@ -51,6 +51,7 @@ impl Collector for Snapshot {
             .map(|(core, figures)| (of_core(core), figures))
             .collect();
         encode_all(&mut encoder, OF_CORE, &cores)?;
+        encode_all(&mut encoder, OF_COORDINATOR, &cores)?;
 
         let of_api = |core: usize, api: ApiKey| vec![("core", core.to_string()), ("api", format!("{api:?}"))];
         let apis = self.answered().flat_map(|(core, figures)| {

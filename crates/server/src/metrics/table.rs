@@ -6,6 +6,7 @@
 
 mod cluster;
 mod journal;
+mod transactions;
 mod uses;
 
 use std::time::Duration;
@@ -17,6 +18,7 @@ use platform::counters::HistogramFigures;
 
 pub(super) use self::cluster::{OF_FOLLOWER, OF_PEER};
 pub(super) use self::journal::{OF_JOURNAL, OF_RETENTION};
+pub(super) use self::transactions::OF_COORDINATOR;
 pub(super) use self::uses::{OF_API, OF_ERROR, OF_GROUP, OF_TOPIC};
 use super::{CoreAnswer, CoreFigures, Snapshot};
 
@@ -388,6 +390,6 @@ pub(super) static OF_CORE: &[Metric<CoreFigures>] = &[
         "closed_coordinators",
         None,
         |core| known(core.closed_coordinators.len()),
-        "Coordinators of consumer groups that have failed: GET /ready says why. Their groups are refused until the node is started again.",
+        "Coordinators of consumer groups and transactions that have failed: GET /ready says why. Their groups and transactional ids are refused until the node is started again.",
     ),
 ];

@@ -9,6 +9,7 @@ use kafka_wire::{ApiKey, ErrorCode};
 use platform::clock::ManualClock;
 use platform::counters::{Histogram, HistogramFigures};
 use platform::process::ProcessUsage;
+use protocol::groups::GROUPS_TOPIC;
 use protocol::leader::NodeId;
 use shard::{AppendRefusal, FollowerFigures, LedFigures};
 use storage::StoreStatus;
@@ -100,6 +101,8 @@ fn journal(index: usize) -> JournalFigures {
         repairs: 53,
         failed_repairs: 54,
         deferred_bytes: 49,
+        verifications: 61,
+        refused_verifications: 62,
     }
 }
 
@@ -127,6 +130,7 @@ fn core(journals: Vec<JournalFigures>) -> CoreFigures {
             appended_bytes: 14,
             failed_appends: 15,
             read_bytes: 16,
+            unstable_records: 63,
         }],
         clock_is_held: false,
         malformed_requests: 5,
@@ -142,6 +146,17 @@ fn core(journals: Vec<JournalFigures>) -> CoreFigures {
         groups: 22,
         closed_coordinators: Vec::new(),
         group_lags: [lag("bill\"ing", "orders", 40), lag("audit", "orders", 0)].into(),
+        transactions: protocol::transactions::Figures {
+            ids: 71,
+            open: 72,
+            oldest_start_ms: Some(73),
+            committed: 74,
+            aborted: 75,
+            timed_out: 76,
+            markers_waiting: 77,
+            markers_retried: 78,
+        },
+        oldest_transaction: Duration::from_secs(79),
         topics: 9,
         partitions: 20,
         disk_free_bytes: Some(21),
@@ -382,6 +397,7 @@ fn a_node_that_drains_is_well_and_not_ready() {
 fn a_coordinator_that_has_failed_shows_and_hinders() {
     let closed = CoreFigures {
         closed_coordinators: vec![ClosedCoordinator {
+            topic: GROUPS_TOPIC,
             partition: 3,
             reason: "their log cannot be read: a chunk is damaged".into(),
         }],

@@ -30,6 +30,8 @@ impl Core {
         Ok(ReadResult {
             log_start: Offset::ZERO,
             tail: until,
+            stable: until,
+            until,
             bytes: batches.iter().map(bytes::Bytes::len).sum(),
             batches,
             ..ReadResult::default()

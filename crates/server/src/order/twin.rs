@@ -96,6 +96,8 @@ impl Home {
         }
         let mut result = ReadResult {
             tail,
+            stable: tail,
+            until: tail,
             ..ReadResult::default()
         };
         if request.bytes_max == 0 {
@@ -292,6 +294,7 @@ async fn read_partition(
         from_any: true,
         near: None,
         ordered_until: Some(next),
+        committed_only: false,
     };
     if next <= first {
         return Ok(Cursor::gone(first));

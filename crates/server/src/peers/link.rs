@@ -270,6 +270,8 @@ impl Reader<'_> {
             }
             (Message::Committed(report), _) => self.core.hand_report(self.peer.node, report),
             (Message::Ordered(ordered), _) => self.core.hand_ordered(ordered),
+            (Message::Ask(asked), Purpose::Metadata) => self.core.handle_ask(self.peer.node, asked),
+            (Message::Told(told), Purpose::Metadata) => self.core.asked.handle_told(told),
             _ => return Err(Ended::OutOfPlace),
         }
         Ok(())

@@ -25,3 +25,4 @@ mod reads;
 mod refusals;
 mod schema;
 mod topics;
+mod transactions;

@@ -47,7 +47,7 @@ fn the_served_apis_are_listed_in_every_version() {
             .iter()
             .map(|api| (api.api_key, api.min_version, api.max_version))
             .collect();
-        assert_eq!(listed.len(), 37);
+        assert_eq!(listed.len(), 57);
         assert!(listed.contains(&(0, 0, 13)), "Produce is advertised from 0 on");
         assert!(listed.contains(&(18, 0, 4)));
     }

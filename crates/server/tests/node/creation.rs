@@ -138,7 +138,10 @@ fn topics_that_cannot_be_are_refused_with_a_sentence() {
         (topic("with space", 1, 1), ErrorCode::InvalidTopicException),
         (topic(&"x".repeat(250), 1, 1), ErrorCode::InvalidTopicException),
         (topic("__cluster_metadata", 1, 1), ErrorCode::InvalidRequest),
-        (topic("__transaction_state", 1, 1), ErrorCode::InvalidRequest),
+        (
+            topic("__transaction_state", 1, 1),
+            ErrorCode::InvalidTopicException,
+        ),
         (topic("__share_group_state", 1, 1), ErrorCode::InvalidRequest),
         (
             topic("__consumer_offsets", 1, 1),

@@ -133,7 +133,11 @@ fn unsound_batches_are_refused_and_leave_nothing_behind() {
             changed(&good, ATTRIBUTES, &[0x10]),
             invalid,
         ),
-        ("a transaction", transactional.build(), ErrorCode::InvalidTxnState),
+        (
+            "a transaction",
+            transactional.build(),
+            ErrorCode::TransactionalIdAuthorizationFailed,
+        ),
         (
             "a sequence without an epoch",
             stamped_batch(5, -1, 0, &["x"]),

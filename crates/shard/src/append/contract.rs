@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use protocol::leader::{AppendError, TrimError};
+use protocol::leader::{AppendError, EndMarker, Permit, TrimError};
 use protocol::order::LANE;
 use record::{BatchError, Epoch, Offset, PartitionId, Position, RecompressError};
 use storage::{BatchBytes, Reserve, StageError};
@@ -11,6 +11,7 @@ use tokio::sync::oneshot;
 
 use super::allowance::Allowance;
 use super::bad_records::BadRecords;
+use crate::verifying::{Claim, Unverified};
 
 /// The durability that a producer waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,6 +42,14 @@ pub struct AppendRequest {
     pub(crate) conditions: Conditions,
     /// It was sent to the twin of its topic.
     pub(crate) is_of_twin: bool,
+    /// The transaction that its producer says it is part of.
+    pub(crate) claim: Option<Claim>,
+    /// The leader's permit for it to open that transaction.
+    pub(crate) permit: Option<Permit>,
+    /// It has waited for the end of its producer's transaction before that one.
+    pub(crate) is_behind_end: bool,
+    /// The end of a transaction that it is.
+    pub(crate) marker: Option<EndMarker>,
     pub(crate) reply: oneshot::Sender<Result<AppendOutcome, AppendRefusal>>,
 }
 
@@ -67,6 +76,10 @@ impl AppendRequest {
             waits: true,
             conditions: Conditions::default(),
             is_of_twin: false,
+            claim: None,
+            permit: None,
+            is_behind_end: false,
+            marker: None,
             reply,
         };
         (request, answer)
@@ -249,6 +262,9 @@ pub enum AppendRefusal {
         "the append is for a position: where other nodes can join, such appends go to partition {LANE} of their topic"
     )]
     NotInLane,
+    /// Its transaction does not open.
+    #[error(transparent)]
+    Unverified(Unverified),
     /// The leader does not take it.
     #[error(transparent)]
     Leader(AppendError),

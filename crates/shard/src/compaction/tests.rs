@@ -72,6 +72,7 @@ fn fill(disk: &Arc<dyn Disk>) {
             max_timestamp_ms: 1_000,
             append_time_ms: None,
             producer_id: None,
+            aborts: None,
             reserve: storage::Reserve::Keep,
         };
         let mut batch = BatchBytes::from(builder.build());
@@ -138,7 +139,7 @@ fn shard() -> Rc<Shard> {
 /// Begins a pass as `compact` does.
 fn begin(shard: &Shard) {
     let order = shard.compaction_order(ID, &MEANS).expect("it is compacted");
-    assert!(shard.store.borrow_mut().begin_compaction(ID, &order));
+    assert!(shard.store.borrow_mut().begin_compaction(ID, &order, &[]));
 }
 
 fn rests(shard: &Shard) -> bool {

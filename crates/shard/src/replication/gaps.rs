@@ -10,7 +10,7 @@ use planted::{Bug, planted};
 use protocol::Remembered;
 use protocol::history::BatchFacts;
 use protocol::replica::Replica;
-use record::{BatchHeader, Offset, Place, placeholder};
+use record::{Logged, Offset, Place, placeholder};
 
 /// No more batches that stand for others are sent at a time: 256 KiB of them.
 const GONE_MAX: usize = 4_096;
@@ -53,20 +53,22 @@ pub(super) fn without_gaps(
 ) -> Result<Piece, Missing> {
     let whole = |bytes: &Bytes| {
         let whole = record::batches(bytes).map_while(Result::ok);
-        whole.map(|(header, _)| header).collect()
+        whole
+            .map_while(|(header, batch)| Logged::of(header, batch).ok())
+            .collect()
     };
-    let headers: Vec<BatchHeader> = found.iter().flat_map::<Vec<_>, _>(whole).collect();
-    let is_whole = !headers.is_empty() && !has_gaps(first, &headers);
+    let batches: Vec<Logged> = found.iter().flat_map::<Vec<_>, _>(whole).collect();
+    let is_whole = !batches.is_empty() && !has_gaps(first, &batches);
     if is_whole || planted(Bug::GapsNotFilled) {
         return Ok(Piece {
-            facts: headers.iter().map(BatchFacts::of).collect(),
+            facts: batches.iter().map(BatchFacts::of).collect(),
             bytes: found,
             ..Piece::default()
         });
     }
     // A replica whose log ends below this one is told of the base instead.
     let at = first.max(source.replica.first());
-    let end = headers.last().map_or(until, BatchHeader::next_offset);
+    let end = batches.last().map_or(until, |last| last.header.next_offset());
     let remembered = source.replica.remembered(at, end);
     let mut piece = Piece {
         producers: remembered.looked_at,
@@ -77,9 +79,9 @@ pub(super) fn without_gaps(
 }
 
 /// Says whether a batch is missing between `first` and the last of these, or has no records.
-fn has_gaps(first: Offset, headers: &[BatchHeader]) -> bool {
+fn has_gaps(first: Offset, batches: &[Logged]) -> bool {
     let mut at = first;
-    headers.iter().any(|header| {
+    batches.iter().any(|Logged { header, .. }| {
         let is_apart = header.base_offset > at;
         at = header.next_offset();
         is_apart || header.record_count == 0
@@ -118,7 +120,10 @@ impl Piece {
                 }
                 at = at.max(gap_end);
                 if is_sent {
-                    self.facts.push(BatchFacts::of(&header));
+                    let Ok(logged) = Logged::of(header, batch) else {
+                        return Ok(());
+                    };
+                    self.facts.push(BatchFacts::of(&logged));
                     self.bytes.push(bytes.slice_ref(batch));
                     at = header.next_offset();
                 }
@@ -158,7 +163,7 @@ mod tests {
 
     use protocol::leader::NodeId;
     use protocol::replica::Stored;
-    use protocol::{History, ProducerLimits};
+    use protocol::{History, Part, ProducerLimits};
     use record::{BatchBuilder, Compression, Epoch, set_base_offset};
 
     use super::*;
@@ -173,6 +178,7 @@ mod tests {
                 record_count: 10,
                 max_timestamp_ms: 0,
                 producer: None,
+                part: Part::Outside,
             };
             history.replay(Duration::ZERO, &batch).expect("epochs rise");
         }
@@ -205,7 +211,10 @@ mod tests {
         let piece = without_gaps(&source, Offset(first), Offset(until), found)?;
         let headers = piece.bytes.iter().flat_map(|bytes| record::batches(bytes));
         let headers: Vec<_> = headers
-            .map(|batch| BatchFacts::of(&batch.expect("sound").0))
+            .map(|batch| {
+                let (header, bytes) = batch.expect("sound");
+                BatchFacts::of(&Logged::of(header, bytes).expect("no marker"))
+            })
             .collect();
         assert_eq!(headers, piece.facts);
         let firsts = piece.facts.iter().map(|batch| batch.first_offset.0).collect();

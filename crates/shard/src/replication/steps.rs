@@ -5,6 +5,7 @@
 
 use bytes::Bytes;
 use planted::{Bug, planted};
+use protocol::Part;
 use protocol::leader::{Action as LeaderAction, NodeId};
 use protocol::replica::{NO_EPOCH, Persist, Prompt, Refusal, Sworn};
 use record::{Epoch, PartitionId};
@@ -122,9 +123,13 @@ impl Shard {
     fn stage_entry(&self, id: PartitionId, entry: &Persist, batch: &Bytes) -> Result<(), StageError> {
         let mut store = self.store.borrow_mut();
         match entry {
-            Persist::Append { .. } => {
+            Persist::Append { batch: facts } => {
                 let mut batch = BatchBytes::from(batch.clone());
-                store.append_copy(id, &mut batch, None, Reserve::Keep)?;
+                let aborts = match facts.part {
+                    Part::Ends(ending) => ending.aborts,
+                    _ => None,
+                };
+                store.append_copy(id, &mut batch, aborts, Reserve::Keep)?;
             }
             Persist::Accept {
                 epoch,

@@ -135,6 +135,7 @@ impl Pair {
             from_any: false,
             near: None,
             ordered_until: None,
+            committed_only: false,
         };
         loop {
             let read = self.shards[shard].read(request).await.expect("it is led here");

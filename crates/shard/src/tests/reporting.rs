@@ -156,6 +156,7 @@ async fn what_an_order_names_is_read_before_it_is_shown() {
                 from_any: true,
                 near: None,
                 ordered_until,
+                committed_only: false,
             };
             let unordered = shard.read(read(None)).await.expect("it is led here");
             assert_eq!((unordered.tail, unordered.bytes), (Offset(0), 0));

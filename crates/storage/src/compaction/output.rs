@@ -3,12 +3,16 @@
 //! Nothing counts of it until a checkpoint names it; before that its name is durable and every run synced. A run is written only
 //! if the disk keeps its reserve beside it. Blocks.
 
+use std::collections::VecDeque;
+
 use planted::{Bug, planted};
 use record::BatchHeader;
 
 use super::source::Place;
 use crate::fault::{Doing, Failed, Fault};
-use crate::segment::{Batch, Index, Run, Segment, SegmentFile, SegmentName, directory, path, write_run};
+use crate::segment::{
+    AbortedRange, Batch, Index, Run, Segment, SegmentFile, SegmentName, directory, path, write_run,
+};
 
 /// Batches are gathered up to this size: what one run holds in memory, twice while it is written.
 const RUN_BYTES: usize = 1 << 20;
@@ -37,13 +41,21 @@ pub(crate) struct Output {
     file: SegmentFile,
     segment: Segment,
     index: Index,
+    /// The transactions that batches still to be written abort, in the order of their markers.
+    aborted: VecDeque<AbortedRange>,
     gathered: Vec<Batch>,
     gathered_bytes: usize,
 }
 
 impl Output {
-    /// Begins the file of `segment`, of which only its name, its end, its age and whether offsets may be missing count.
-    pub(crate) fn create(place: &Place, disk_reserve_bytes: u64, segment: Segment) -> Result<Output, Fault> {
+    /// Begins the file of `segment`, of which only its name, its end, its age and whether offsets may be missing count. Its markers abort
+    /// the given transactions.
+    pub(crate) fn create(
+        place: &Place,
+        disk_reserve_bytes: u64,
+        segment: Segment,
+        aborted: Vec<AbortedRange>,
+    ) -> Result<Output, Fault> {
         let relative = path(&place.partition, segment.name());
         let name = place.disk.root().join(&relative).display().to_string();
         let file = place
@@ -64,11 +76,12 @@ impl Output {
                 end: 0,
                 max_timestamp_ms: i64::MIN,
                 sealed: true,
-                aborted: 0,
+                aborted: u32::try_from(aborted.len()).expect("a segment has fewer batches"),
                 adopted: None,
                 ..segment
             },
             index: Index::default(),
+            aborted: aborted.into(),
             gathered: Vec::new(),
             gathered_bytes: 0,
         })
@@ -123,11 +136,14 @@ impl Output {
         self.check_room()?;
         let batches = std::mem::take(&mut self.gathered);
         self.gathered_bytes = 0;
+        let next = batches.last().map_or(i64::MIN, |batch| batch.next);
+        let ended = self.aborted.partition_point(|range| range.marker < next);
+        let aborted: Vec<AbortedRange> = self.aborted.drain(..ended).collect();
         let run = Run {
             identity: self.file.identity,
             start: self.segment.end,
             seal: seal.then_some(&self.index),
-            aborted: &[],
+            aborted: &aborted,
         };
         let (chunks, end) =
             write_run(&*self.file.file, &run, &batches).map_err(|failed| failed.at(&self.file.path))?;
@@ -135,6 +151,7 @@ impl Output {
         let newest = batches.iter().map(|batch| batch.max_timestamp_ms).max();
         self.segment.max_timestamp_ms = self.segment.max_timestamp_ms.max(newest.unwrap_or(i64::MIN));
         self.index.chunks.extend(chunks);
+        self.index.aborted.extend(aborted);
         Ok(())
     }
 

@@ -10,9 +10,11 @@ use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use planted::{Bug, planted};
 use platform::disk::Disk;
 use record::{KeyedRecord, Limits, PartitionId, batches, visit_digests};
 
+use super::aborted::AbortedBatches;
 use super::key_hash::KeyHash;
 use super::key_map::KeyMap;
 use super::output::{Unwritten, remove_leftovers};
@@ -50,6 +52,7 @@ pub(crate) struct Pass {
     disk_reserve_bytes: u64,
     /// Held until a segment is rewritten: the journal file that it adopted is not used again before.
     leases: Vec<(SegmentName, Arc<()>)>,
+    aborted: AbortedBatches,
     judge: Judge,
     stage: Stage,
     groups: VecDeque<Vec<Segment>>,
@@ -83,6 +86,7 @@ pub(crate) struct Means {
 impl Pass {
     /// A pass over `segments`, which follow each other and of which nothing changes any more. Over none it only removes what
     /// others left.
+    #[expect(clippy::too_many_arguments, reason = "each is another thing that a pass owns")]
     pub(crate) fn new(
         (disk, journal, partition): (Arc<dyn Disk>, JournalIdentity, PartitionId),
         reach: Reach,
@@ -91,6 +95,7 @@ impl Pass {
         leases: Vec<(SegmentName, Arc<()>)>,
         known: Vec<SegmentName>,
         cleaned: Vec<Cleaned>,
+        aborted: AbortedBatches,
     ) -> Pass {
         let end = segments.last().map_or(reach.dirty_from, |last| last.next);
         assert!(
@@ -116,6 +121,7 @@ impl Pass {
             groups: VecDeque::new(),
             tombstones: vec![0; cleaned.len() + 1],
             tombstones_of_group: Vec::new(),
+            aborted,
             judge: Judge {
                 map: KeyMap::new(means.hash_key, means.key_map_bytes, keys),
                 until: end,
@@ -216,6 +222,7 @@ impl Pass {
                 };
                 let rules = Rules {
                     judge: &self.judge,
+                    aborted: &self.aborted,
                     limits: &self.limits,
                     log_start: self.reach.log_start,
                 };
@@ -246,7 +253,9 @@ impl Pass {
         for content in &portion.contents {
             for batch in batches(content) {
                 let (header, bytes) = batch.map_err(|error| portion.damaged(error))?;
-                if header.attributes.is_control() || header.next_offset().0 <= dirty_from {
+                let is_aborted = self.aborted.have(&header) && !planted(Bug::AbortedSupersedes);
+                let is_of_no_key = header.attributes.is_control() || is_aborted;
+                if is_of_no_key || header.next_offset().0 <= dirty_from {
                     continue;
                 }
                 let mut full_at = None;
@@ -325,6 +334,9 @@ impl Pass {
                 if header.attributes.is_control() {
                     continue;
                 }
+                if self.aborted.have(&header) && header.record_count > 0 {
+                    return Ok(true);
+                }
                 let mut goes = false;
                 let mut look = |record: &KeyedRecord<KeyHash>| match judge.judge(record) {
                     Verdict::Tombstone(seen_by) => {
@@ -362,7 +374,12 @@ impl Pass {
         let taken = taken.map(|name| name.generation);
         let generations = group.iter().map(|segment| segment.generation).chain(taken);
         let generation = generations.max().unwrap_or(0) + 1;
-        let writing = Writing::begin(&self.place, self.disk_reserve_bytes, group, generation)?;
+        let (first, next) = (group[0].first, group[group.len() - 1].next);
+        let aborted = match planted(Bug::AbortedListLost) {
+            true => Vec::new(),
+            false => self.aborted.ended_in(first, next),
+        };
+        let writing = Writing::begin(&self.place, self.disk_reserve_bytes, group, generation, aborted)?;
         self.stage = Stage::Writing(Box::new(writing));
         Ok(())
     }

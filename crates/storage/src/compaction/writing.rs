@@ -3,11 +3,12 @@
 use record::{BatchError, BatchHeader, Limits, Retained, batches, emptied, retain};
 
 use super::Rewritten;
+use super::aborted::AbortedBatches;
 use super::output::{Output, Unwritten};
 use super::source::{Place, Portion, Source};
 use super::verdict::{Judge, Verdict};
 use crate::fault::Fault;
-use crate::segment::{Segment, SegmentName};
+use crate::segment::{AbortedRange, Segment, SegmentName};
 
 pub(super) struct Writing {
     source: Source,
@@ -18,17 +19,20 @@ pub(super) struct Writing {
 /// The records that stay, and the limits for unpacking to find out.
 pub(super) struct Rules<'a> {
     pub(super) judge: &'a Judge,
+    pub(super) aborted: &'a AbortedBatches,
     pub(super) limits: &'a Limits,
     pub(super) log_start: i64,
 }
 
 impl Writing {
-    /// Begins the segment of this generation in the place of a group's. The disk keeps its reserve whatever is written.
+    /// Begins the segment of this generation in the place of a group's, whose markers abort these transactions. The disk keeps its
+    /// reserve whatever is written.
     pub(super) fn begin(
         place: &Place,
         disk_reserve_bytes: u64,
         group: &[Segment],
         generation: u32,
+        aborted: Vec<AbortedRange>,
     ) -> Result<Writing, Fault> {
         let (first, last) = (group[0], group[group.len() - 1]);
         let segment = Segment {
@@ -38,7 +42,7 @@ impl Writing {
             ..first
         };
         Ok(Writing {
-            output: Output::create(place, disk_reserve_bytes, segment)?,
+            output: Output::create(place, disk_reserve_bytes, segment, aborted)?,
             source: Source::new(place.clone(), group, i64::MIN),
             counts: Rewritten {
                 old: group.iter().map(Segment::name).collect(),
@@ -94,6 +98,9 @@ impl Writing {
         let next = header.next_offset().0;
         let retained = if header.attributes.is_control() {
             Retained::All
+        } else if rules.aborted.have(header) {
+            self.counts.records_removed += header.record_count.max(0) as u64;
+            Retained::Nothing
         } else if next <= rules.log_start {
             Retained::Nothing
         } else {

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use indexmap::IndexMap;
-use record::{Epoch, Offset, PartitionId, batch};
+use record::{BatchHeader, Epoch, Offset, PartitionId, batch};
 
 use super::Store;
 use crate::batch_bytes::BatchBytes;
@@ -25,6 +25,8 @@ pub struct Append {
     pub append_time_ms: Option<i64>,
     /// Set to name another producer than the batch does.
     pub producer_id: Option<i64>,
+    /// The first offset of the transaction that it ends by aborting it, if it is the marker of one.
+    pub aborts: Option<Offset>,
     /// The part of the journal's reserve that it may use.
     pub reserve: Reserve,
 }
@@ -61,6 +63,7 @@ impl Store {
     ) -> Result<(), StageError> {
         let (log, journal) = (log_of(&mut self.partitions, id), &mut self.journal);
         let header = entry_of(log, id, append, batch.len());
+        let aborting = append.aborts.map(|first| (producer_of(batch), first.0));
         let staged = match batch {
             BatchBytes::Shared(bytes) => {
                 let staged = journal.stage(&header, bytes, append.reserve)?;
@@ -75,6 +78,9 @@ impl Store {
             }
         };
         let is_first = log.push_staged(tail_batch(&header, append, staged), journal.resident_from());
+        if let Some((producer_id, first)) = aborting {
+            log.note_aborted(producer_id, first);
+        }
         self.layout.note_staged(id, header.payload_bytes, is_first);
         Ok(())
     }
@@ -111,6 +117,7 @@ impl Store {
         (id, append, batch): (PartitionId, &Append, &mut BatchBytes),
         (behind, append_behind, bytes): (PartitionId, &Append, Bytes),
     ) {
+        assert!(append.aborts.is_none(), "no marker is cut at once");
         let entry_bytes = ENTRY_HEADER_BYTES + bytes.len();
         if matches!(batch, BatchBytes::Shared(_)) {
             let first = self.append(id, append, batch);
@@ -155,14 +162,24 @@ fn entry_of(log: &PartitionLog, id: PartitionId, append: &Append, batch_bytes: u
     log.assert_open();
     assert!(append.first.0 == log.next, "the leader numbers without gaps");
     EntryHeader {
-        kind: EntryKind::Batch,
+        kind: match append.aborts {
+            Some(_) => EntryKind::AbortBatch,
+            None => EntryKind::Batch,
+        },
         partition: id,
         epoch: append.epoch,
         first: append.first,
         next: append.next,
         payload_bytes: u32::try_from(batch_bytes).expect("a request is below 4 GiB"),
-        aborts: NONE,
+        aborts: append.aborts.map_or(NONE, |first| first.0),
     }
+}
+
+/// The producer whose transaction a marker ends.
+fn producer_of(marker: &BatchBytes) -> i64 {
+    let header = BatchHeader::read(marker).expect("the caller has made it");
+    assert!(header.producer_id >= 0, "a transaction is a producer's");
+    header.producer_id
 }
 
 fn tail_batch(header: &EntryHeader, append: &Append, staged: Staged) -> TailBatch {

@@ -3,12 +3,14 @@
 //! Pieces and the tables that find them keep to budgets in bytes; files are open for as long as they are read now and then. Nothing
 //! here is needed: what is not here is read again.
 
+use std::sync::Arc;
+
 use quick_cache::unsync::Cache;
 use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
 use record::PartitionId;
 
 use super::read_ahead::ReadAhead;
-use crate::segment::{Chunk, PIECE_BYTES, Piece, SegmentFile, SegmentName, Table};
+use crate::segment::{AbortedRange, Chunk, PIECE_BYTES, Piece, SegmentFile, SegmentName, Table};
 
 /// Segment files kept open for reading.
 const OPEN_SEGMENTS_MAX: usize = 256;
@@ -31,6 +33,8 @@ const HOT_SHARE: f64 = 0.4;
 pub(super) struct Caches {
     pub(super) pieces: PieceCache,
     pub(super) tables: Cache<SegmentKey, Table, ByteWeight>,
+    /// The transactions that markers in a segment abort.
+    pub(super) aborted: Cache<SegmentKey, Listed, ByteWeight>,
     /// Files that are open.
     pub(super) files: Cache<SegmentKey, SegmentFile>,
     /// Pieces that readers will want next.
@@ -43,20 +47,40 @@ impl Caches {
         Caches {
             pieces: piece_cache(bytes),
             tables: Cache::with_weighter(64, table_cache_bytes(bytes as u64), ByteWeight),
+            aborted: Cache::with_weighter(64, table_cache_bytes(bytes as u64), ByteWeight),
             files: Cache::new(OPEN_SEGMENTS_MAX),
             ahead: ReadAhead::new(bytes),
         }
     }
 
-    /// Bytes of pieces and tables.
+    /// Bytes of pieces, tables and lists.
     pub(super) fn bytes(&self) -> u64 {
-        self.pieces.weight() + self.tables.weight()
+        self.pieces.weight() + self.tables.weight() + self.aborted.weight()
     }
 
     /// Lets go of the file and the table of a segment. Nobody asks for its pieces any more, so they make way for others.
     pub(super) fn forget_segment(&mut self, key: &SegmentKey) {
         self.files.remove(key);
         self.tables.remove(key);
+        self.aborted.remove(key);
+    }
+}
+
+/// The transactions that markers in a segment abort, by their markers.
+#[derive(Debug, Clone)]
+pub(super) struct Listed {
+    pub(super) ranges: Arc<[AbortedRange]>,
+    /// None of them begins before.
+    pub(super) begins_at: i64,
+}
+
+impl Listed {
+    pub(super) fn of(ranges: Vec<AbortedRange>) -> Listed {
+        let begins_at = ranges.iter().map(|range| range.first).min();
+        Listed {
+            ranges: ranges.into(),
+            begins_at: begins_at.unwrap_or(i64::MAX),
+        }
     }
 }
 
@@ -73,6 +97,12 @@ impl Weighter<PieceKey, Piece> for ByteWeight {
 impl Weighter<SegmentKey, Table> for ByteWeight {
     fn weight(&self, _: &SegmentKey, table: &Table) -> u64 {
         (table.len() * size_of::<Chunk>()).max(1) as u64
+    }
+}
+
+impl Weighter<SegmentKey, Listed> for ByteWeight {
+    fn weight(&self, _: &SegmentKey, listed: &Listed) -> u64 {
+        size_of_val(&*listed.ranges).max(1) as u64
     }
 }
 

@@ -19,13 +19,15 @@ use record::{Limits, Offset, PartitionId};
 pub use need::CompactionNeed;
 
 use super::Store;
+use super::aborted::Aborted;
 use crate::checkpoint::{Checkpoint, Removal};
 use crate::compaction::{
-    Cleaned, CompactionJob, CompactionPolicy, CompactionStep, Means, Pass, Reach, Rewritten, StepResult,
+    AbortedBatches, Cleaned, CompactionJob, CompactionPolicy, CompactionStep, Means, Pass, Reach, Rewritten,
+    StepResult,
 };
 use crate::fault::Fault;
 use crate::partition::PartitionLog;
-use crate::segment::{Segment, SegmentName};
+use crate::segment::{AbortedRange, Segment, SegmentName};
 use need::dirty_from;
 
 /// The order of a pass, with what it may use.
@@ -33,7 +35,7 @@ use need::dirty_from;
 pub struct CompactionOrder {
     /// When what goes.
     pub policy: CompactionPolicy,
-    /// The committed tail: nothing behind it is touched.
+    /// Nothing behind this is touched: it is committed up to here, and no transaction that has begun before is still open.
     pub committed: Offset,
     /// The wall time.
     pub now_ms: i64,
@@ -123,8 +125,14 @@ struct UnderWay {
 }
 
 impl Store {
-    /// Begins a pass over a partition. False if one is under way, or there is nothing that may be touched.
-    pub fn begin_compaction(&mut self, id: PartitionId, order: &CompactionOrder) -> bool {
+    /// Begins a pass over a partition of which these transactions were aborted, as [`Store::aborted`] has found them for all that the order
+    /// has committed. False if one is under way, or there is nothing that may be touched.
+    pub fn begin_compaction(
+        &mut self,
+        id: PartitionId,
+        order: &CompactionOrder,
+        aborted: &[Aborted],
+    ) -> bool {
         let Some(log) = self.partitions.get(&id) else {
             return false;
         };
@@ -143,7 +151,12 @@ impl Store {
             delete_retention_ms: order.policy.delete_retention_ms,
             now_ms: order.now_ms,
         };
-        self.begin_pass(id, segments, &means)
+        let ranges = aborted.iter().map(|of| AbortedRange {
+            producer_id: of.producer_id,
+            first: of.first.0,
+            marker: of.marker.0,
+        });
+        self.begin_pass(id, segments, &means, AbortedBatches::new(ranges.collect()))
     }
 
     /// Says whether a pass may have left a file that it did not end in the partition, and none has looked since.
@@ -162,10 +175,16 @@ impl Store {
             delete_retention_ms: 0,
             now_ms: 0,
         };
-        self.begin_pass(id, Vec::new(), &means)
+        self.begin_pass(id, Vec::new(), &means, AbortedBatches::default())
     }
 
-    fn begin_pass(&mut self, id: PartitionId, segments: Vec<Segment>, means: &Means) -> bool {
+    fn begin_pass(
+        &mut self,
+        id: PartitionId,
+        segments: Vec<Segment>,
+        means: &Means,
+        aborted: AbortedBatches,
+    ) -> bool {
         let Some(log) = self.partitions.get(&id) else {
             return false;
         };
@@ -192,6 +211,7 @@ impl Store {
             leases,
             known,
             cleaned,
+            aborted,
         );
         self.compaction.under_way = Some(UnderWay {
             partition: id,

@@ -3,6 +3,7 @@
 //! An append is staged in memory here and durable once its flush came back. The store numbers nothing and
 //! commits nothing: its owner does, says so here, and asks for bytes only up to where readers may see.
 
+mod aborted;
 mod appending;
 mod caches;
 mod carrying;
@@ -33,6 +34,7 @@ use platform::random::Random;
 use record::{Offset, PartitionId};
 
 pub use crate::compaction::CompactionJob;
+pub use aborted::{Aborted, AbortedFound, AbortedJob, AbortedOutcome};
 pub use appending::Append;
 pub use checkpointing::CheckpointJob;
 pub use compacting::{Compacted, CompactionNeed, CompactionOrder};

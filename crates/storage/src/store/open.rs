@@ -9,7 +9,7 @@ use indexmap::IndexMap;
 use planted::{Bug, planted};
 use platform::disk::Disk;
 use platform::random::Random;
-use record::{BatchHeader, Epoch, Offset, PartitionId};
+use record::{Epoch, Logged, Offset, PartitionId};
 
 use super::caches::Caches;
 use super::compacting::Compaction;
@@ -59,8 +59,8 @@ pub struct RecoveredPartition {
     /// The log was made to begin at `log_start` since: what `state` says of records holds no more, but what was promised and
     /// accepted does.
     pub begun_anew: bool,
-    /// The headers of all batches that `state` does not reflect, in order.
-    pub replay: Vec<BatchHeader>,
+    /// All batches that `state` does not reflect, in order.
+    pub replay: Vec<Logged>,
     /// The greatest epoch that the journal promises to wait for, which `state` may reflect already.
     pub promised: Option<Epoch>,
     /// The greatest epoch whose log an entry of the journal accepts, which `state` may reflect already.
@@ -385,7 +385,9 @@ impl Replay {
         log.cut(first, frame)?;
         recovered.next = header.first;
         if !planted(Bug::CutBatchReplayed) {
-            recovered.replay.retain(|batch| batch.base_offset < header.first);
+            recovered
+                .replay
+                .retain(|batch| batch.header.base_offset < header.first);
         }
         Ok(())
     }
@@ -424,8 +426,8 @@ impl Replay {
     fn apply_batch(&mut self, location: &FrameLocation, frame: &[u8], entry: &Entry) -> Result<(), String> {
         let (id, first, next) = (entry.header.partition, entry.header.first.0, entry.header.next.0);
         let payload = &frame[entry.payload_start..entry.payload_start + entry.header.payload_bytes as usize];
-        let header =
-            BatchHeader::read(payload).map_err(|error| format!("a batch of {id} is not one: {error}"))?;
+        let batch = Logged::read(payload).map_err(|error| format!("a batch of {id} is not one: {error}"))?;
+        let header = batch.header;
         // Compaction may have taken what came before its own first offset.
         if header.base_offset.0 < first
             || header.next_offset().0 != next
@@ -463,7 +465,7 @@ impl Replay {
         log.note_kind(&header, entry.header.aborts);
         recovered.next = Offset(next);
         if first >= state_next {
-            recovered.replay.push(header);
+            recovered.replay.push(batch);
         }
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! Tests of the store as a whole, cheapest first: reading, layout and removal; recovery; then everything that a disk can do
 //! to it: crashes at every point, damage of every byte, failures of every call; and that these tests catch planted bugs.
 
+mod aborted;
 mod adoption;
 mod behind;
 mod compacted;

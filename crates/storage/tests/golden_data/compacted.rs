@@ -67,7 +67,7 @@ fn compact(store: &mut Store, number: u8, now_ms: i64) {
         key_map_bytes: 1 << 16,
         disk_reserve_bytes: 0,
     };
-    assert!(store.begin_compaction(id, &order), "something is complete");
+    assert!(store.begin_compaction(id, &order, &[]), "something is complete");
     while store.is_compacting() {
         match store.next_compaction() {
             Some(mut job) => {

@@ -171,6 +171,7 @@ fn append_batch(store: &mut Store, number: u8, records: i64, build: impl FnOnce(
         max_timestamp_ms: NOW_MS + first.0 + records - 1,
         append_time_ms: None,
         producer_id: None,
+        aborts: None,
         reserve: storage::Reserve::Keep,
     };
     store

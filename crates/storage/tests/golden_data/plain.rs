@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use platform::disk::{Disk, SimulatedDisk};
-use record::{BatchHeader, Compression, Offset};
+use record::{Compression, Logged, Offset};
 use storage::{Recovered, Store, check};
 
 use super::{
@@ -52,10 +52,10 @@ fn it_can_be_read() {
         (&first.state[..], &second.state[..]),
         (&b"state up to 60"[..], &b"state up to 12"[..])
     );
-    let replayed = |headers: &[BatchHeader]| {
-        headers
+    let replayed = |batches: &[Logged]| {
+        batches
             .iter()
-            .map(|header| header.base_offset.0)
+            .map(|batch| batch.header.base_offset.0)
             .collect::<Vec<_>>()
     };
     assert_eq!(replayed(&first.replay), [60, 63, 66, 69, 72]);

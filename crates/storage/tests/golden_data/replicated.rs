@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use platform::disk::{Disk, SimulatedDisk};
-use record::{BatchBuilder, BatchHeader, Compression, Epoch, Offset};
+use record::{BatchBuilder, Compression, Epoch, Logged, Offset};
 use storage::{DirectoryId, EntryListing, Store, Witness, check, list_frames, list_segments, list_witnesses};
 
 use super::{
@@ -108,10 +108,10 @@ fn it_can_be_read_and_written_on() {
         panic!("seen above")
     };
     assert_eq!((first.accepted, first.promised), (Some(Epoch(8)), None));
-    let offsets = |headers: &[BatchHeader]| {
-        headers
+    let offsets = |batches: &[Logged]| {
+        batches
             .iter()
-            .map(|header| header.base_offset.0)
+            .map(|batch| batch.header.base_offset.0)
             .collect::<Vec<_>>()
     };
     assert_eq!(offsets(&first.replay), [3, 6]);

@@ -4,6 +4,7 @@ package contract
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -37,7 +38,6 @@ func Records(words []string) []Record {
 
 // EachCommand hands on the lines that come in, as words, until one fails.
 func EachCommand(obey func(words []string) error) error {
-	lines := bufio.NewScanner(os.Stdin)
 	for lines.Scan() {
 		if err := obey(strings.Fields(lines.Text())); err != nil {
 			return err
@@ -122,31 +122,88 @@ func Administer(deeds map[string]func(arguments []string) ([]string, error)) err
 	})
 }
 
-// Run does what the command line asks for and ends the process. The context of `consume` is done when the member is to leave. Clients are
-// given the addresses of all nodes that they are told of.
-func Run(
-	produce func(addresses []string, topic string) error,
-	consume func(leaving context.Context, addresses []string, topic, group, protocol string) error,
-	codecs func(addresses []string, topic string) error,
-	admin func(addresses []string) error,
-) {
+// InATransaction is how many records `transform` puts into a transaction, at most.
+const InATransaction = 20
+
+var lines = bufio.NewScanner(os.Stdin)
+
+// Step is what is done with a transaction of `transform` when the line says so.
+type Step func() error
+
+// EndTransaction takes a transaction of `count` records through its last steps, as the lines say; whether it was committed, which `commit` tells.
+func EndTransaction(count int, add Step, commit func() (bool, error), abort Step) (bool, error) {
+	Tell("sent", count)
+	Flush()
+	defer Flush()
+	for lines.Scan() {
+		switch lines.Text() {
+		case "offsets":
+			if err := add(); err != nil {
+				return false, err
+			}
+			Tell("added")
+			Flush()
+		case "commit":
+			committed, err := commit()
+			if err == nil && committed {
+				Tell("committed")
+			} else if err == nil {
+				Tell("aborted")
+			}
+			return committed, err
+		case "abort":
+			err := abort()
+			if err == nil {
+				Tell("aborted")
+			}
+			return false, err
+		}
+	}
+	return false, errors.New("the input has ended in the middle of a transaction")
+}
+
+// Client is what a client's program does for each of the commands. Those that it has no transactions for are nil. The context of `consume` is
+// done when the member is to leave. Clients are given the addresses of all nodes that they are told of.
+type Client struct {
+	Produce   func(addresses []string, topic string) error
+	Consume   func(leaving context.Context, addresses []string, topic, group, protocol string) error
+	Codecs    func(addresses []string, topic string) error
+	Admin     func(addresses []string) error
+	Follow    func(addresses []string, topic string, committed bool) error
+	Transact  func(addresses []string, id string, timeout time.Duration) error
+	Transform func(addresses []string, id string, timeout time.Duration, group, source, target string) error
+}
+
+// Run does what the command line asks for and ends the process.
+func Run(client Client) {
 	addresses, arguments := strings.Split(os.Args[1], ","), os.Args[3:]
 	var err error
 	switch os.Args[2] {
 	case "produce":
-		err = produce(addresses, arguments[0])
+		err = client.Produce(addresses, arguments[0])
 	case "consume":
 		leaving, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 		defer stop()
-		err = consume(leaving, addresses, arguments[0], arguments[1], arguments[2])
+		err = client.Consume(leaving, addresses, arguments[0], arguments[1], arguments[2])
 	case "codecs":
-		err = codecs(addresses, arguments[0])
+		err = client.Codecs(addresses, arguments[0])
 	case "admin":
-		err = admin(addresses)
+		err = client.Admin(addresses)
+	case "follow":
+		err = client.Follow(addresses, arguments[0], arguments[1] == "committed")
+	case "transact":
+		err = client.Transact(addresses, arguments[0], milliseconds(arguments[1]))
+	case "transform":
+		err = client.Transform(addresses, arguments[0], milliseconds(arguments[1]), arguments[2], arguments[3], arguments[4])
 	}
 	Flush()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
+}
+
+func milliseconds(word string) time.Duration {
+	count, _ := strconv.Atoi(word)
+	return time.Duration(count) * time.Millisecond
 }

@@ -9,6 +9,7 @@ SESSION_MS = 3000
 HEARTBEAT_MS = 500
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 LETTERS_OF_CODEC = 20
+IN_A_TRANSACTION = 20
 
 
 def commands(lines=sys.stdin):
@@ -62,9 +63,10 @@ def leaving():
     return told
 
 
-def run(produce, consume, codecs, admin):
+def run(produce, consume, codecs, admin, **more):
+    """`more` are the programs that only clients with transactions have."""
     address, command, *arguments = sys.argv[1:]
-    {"produce": produce, "consume": consume, "codecs": codecs, "admin": admin}[command](address, *arguments)
+    {"produce": produce, "consume": consume, "codecs": codecs, "admin": admin, **more}[command](address, *arguments)
 
 
 def administer(deeds):
@@ -75,4 +77,32 @@ def administer(deeds):
         except Exception as error:
             answer = ["error", type(error).__name__, str(error).replace("\n", " ")]
         tell(*answer)
+        flush()
+
+
+def end(lines, count, add, commit, abort):
+    """Takes a transaction of `transform` through its last steps, as the lines say; whether it was committed."""
+    tell("sent", count)
+    for (word,) in told(lines):
+        if word == "offsets":
+            add()
+            tell("added")
+        elif word == "commit":
+            commit()
+            tell("committed")
+            flush()
+            return True
+        else:
+            abort()
+            tell("aborted")
+            flush()
+            return False
+    sys.exit("the input has ended in the middle of a transaction")
+
+
+def told(lines):
+    """The lines, before each of which what was told is flushed."""
+    flush()
+    for line in lines:
+        yield line
         flush()

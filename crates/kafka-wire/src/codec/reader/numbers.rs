@@ -1,7 +1,7 @@
 //! Numbers, truth values and identities: what has a size of its own, or tells it byte by byte.
 
 use super::Reader;
-use crate::codec::WireError;
+use crate::codec::{Float64, WireError};
 
 impl Reader {
     /// One byte, signed.
@@ -47,6 +47,15 @@ impl Reader {
     #[inline]
     pub fn int64(&mut self) -> Result<i64, WireError> {
         self.fixed().map(i64::from_be_bytes)
+    }
+
+    /// Eight bytes, big-endian: a number of double precision.
+    ///
+    /// # Errors
+    /// [`WireError::Short`].
+    #[inline]
+    pub fn float64(&mut self) -> Result<Float64, WireError> {
+        self.fixed().map(u64::from_be_bytes).map(Float64::from_bits)
     }
 
     /// One byte: zero is false, everything else true, as Kafka reads it.

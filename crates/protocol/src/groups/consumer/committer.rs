@@ -20,6 +20,29 @@ impl Consumer {
         if known.said.classic.is_none() && !committer.knows_epochs {
             return Err(GroupError::CommitWithoutEpoch);
         }
+        self.check_epochs(known, commit)
+    }
+
+    /// The same for a commit in a transaction. Old clients, and those that stand in no group, do not say who they are there, and
+    /// may commit: only their producer is known, and fenced.
+    pub(crate) fn check_pending_committer(&self, commit: &CommitOffsets) -> Result<(), GroupError> {
+        let committer = &commit.committer;
+        let got = committer.generation_or_epoch;
+        let says_nothing = got == -1 && committer.member.is_empty() && committer.instance.is_none();
+        if says_nothing || (got < 0 && self.roster.members.is_empty()) {
+            return Ok(());
+        }
+        let known = self.find_member(&committer.member)?;
+        self.check_epochs(known, commit).map_err(|error| match error {
+            // As Kafka: this request has no other error for it.
+            GroupError::StaleMemberEpoch { current, got } => GroupError::IllegalGeneration { current, got },
+            other => other,
+        })
+    }
+
+    fn check_epochs(&self, known: &Member, commit: &CommitOffsets) -> Result<(), GroupError> {
+        let committer = &commit.committer;
+        let got = committer.generation_or_epoch;
         let has_had_since = |wanted: &CommitPartition| {
             let partition = PartitionId {
                 topic: wanted.topic_id,

@@ -1,9 +1,10 @@
 //! The answer that belongs to each request, in types: whoever asks gets what requests of that kind are answered with.
 
 use super::{
-    Answer, CommitOffsets, ConsumerHeartbeat, DeleteGroup, DeleteOffsets, DescribeClassic, DescribeConsumer,
-    DescribedClassic, DescribedConsumer, FetchOffsets, FetchedTopic, GroupError, Heard, Heartbeat, JoinGroup,
-    Joined, LeaveGroup, LeftMember, ListGroups, ListedGroups, PartitionOutcome, Request, SyncGroup, Synced,
+    Answer, CommitOffsets, CommitPending, ConsumerHeartbeat, DeleteGroup, DeleteOffsets, DescribeClassic,
+    DescribeConsumer, DescribedClassic, DescribedConsumer, EndTransaction, FetchOffsets, FetchedTopic,
+    GroupError, Heard, Heartbeat, JoinGroup, Joined, LeaveGroup, LeftMember, ListGroups, ListedGroups,
+    PartitionOutcome, Request, SyncGroup, Synced,
 };
 
 /// A [`Request`] of one kind.
@@ -42,6 +43,8 @@ asks! {
     Heartbeat => Heartbeat(());
     LeaveGroup => Leave(Vec<LeftMember>);
     CommitOffsets => CommitOffsets(Vec<PartitionOutcome>);
+    CommitPending => CommitPending(Vec<PartitionOutcome>);
+    EndTransaction => EndTransaction(());
     FetchOffsets => FetchOffsets(Vec<FetchedTopic>);
     DeleteOffsets => DeleteOffsets(Vec<PartitionOutcome>);
     ConsumerHeartbeat => ConsumerHeartbeat(Heard);

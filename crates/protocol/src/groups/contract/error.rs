@@ -41,6 +41,31 @@ pub enum GroupError {
         /// The number.
         members: usize,
     },
+    /// NON_EMPTY_GROUP: a transaction is open in which offsets of the group were committed. Retry when it has ended.
+    #[error("The group is not empty: it has {count} offsets that are pending in transactions")]
+    PendingOffsets {
+        /// The number.
+        count: usize,
+    },
+    /// UNSTABLE_OFFSET_COMMIT (KIP-447): a transaction is open in which an offset of the partition was committed. Retry.
+    #[error("an offset of the partition is pending in a transaction")]
+    UnstableOffset,
+    /// INVALID_PRODUCER_EPOCH: another producer with this id has taken over, or the marker is of a transaction before this one.
+    #[error("the producer is at epoch {current}: {got} is too low")]
+    InvalidProducerEpoch {
+        /// The coordinator's.
+        current: i16,
+        /// The request's.
+        got: i16,
+    },
+    /// TRANSACTION_COORDINATOR_FENCED: another transaction coordinator has taken over.
+    #[error("the transaction coordinator is at epoch {current}, not {got}")]
+    TransactionCoordinatorFenced {
+        /// The epoch seen last.
+        current: i32,
+        /// The request's.
+        got: i32,
+    },
     /// GROUP_SUBSCRIBED_TO_TOPIC: a member subscribes to the topic.
     #[error(
         "Deleting offsets of a topic is forbidden while the consumer group is actively subscribed to it: {topic}"

@@ -84,8 +84,7 @@ pub struct PartitionOutcome {
     pub outcome: Result<(), GroupError>,
 }
 
-/// OffsetFetch, for one group. `require_stable` needs no field: there are no transactional offsets yet, so every
-/// committed offset is stable.
+/// OffsetFetch, for one group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FetchOffsets {
     /// The group.
@@ -94,6 +93,9 @@ pub struct FetchOffsets {
     pub member: Option<(Name, i32)>,
     /// The partitions; all that the group has if `None`.
     pub topics: Option<Vec<FetchTopic>>,
+    /// Says that a partition is refused of which an offset is pending (KIP-447): what is committed now may change yet, by a
+    /// transaction that began before. If all partitions are asked for, those with nothing but pending offsets are named, too.
+    pub require_stable: bool,
 }
 
 /// Partitions of one topic to fetch the offsets of.
@@ -119,8 +121,8 @@ pub struct FetchedTopic {
 pub struct FetchedPartition {
     /// The partition's index.
     pub index: i32,
-    /// The offset that was committed; on the wire, none is offset -1.
-    pub committed: Option<CommittedOffset>,
+    /// The offset that was committed; on the wire, none is offset -1. Or the reason why it is not told.
+    pub committed: Result<Option<CommittedOffset>, GroupError>,
 }
 
 /// OffsetDelete.

@@ -32,6 +32,10 @@ impl Group {
                 if self.offsets.get(topic, partition.index).is_some() {
                     removals.add(&self.name, partition.clone());
                 }
+                // They came before.
+                for pending in self.offsets.pendings.of(&partition) {
+                    removals.add_pending(&self.name, pending.producer, partition.clone());
+                }
                 Ok(())
             };
             outcomes.push(PartitionOutcome { partition, outcome });
@@ -43,14 +47,23 @@ impl Group {
 
     /// Handles DeleteGroups for this group.
     pub(crate) fn delete(&mut self, cx: &mut Context, ticket: Ticket, request: DeleteGroup) {
-        if let Err(error) = self.check_empty() {
+        if let Err(error) = self.check_deletable() {
             cx.answer(ticket, Answer::DeleteGroup(Err(error)));
             return;
         }
-        let removals = self.offsets.removals(cx, &self.name, |_, _| true);
+        let removals = self.offsets.removals(cx, &self.name, |_, _| true, |_| true);
         let answer = Answer::DeleteGroup(Ok(()));
         let again = Request::DeleteGroup(request);
         self.take_away(cx, removals, self.kind_removals(), (ticket, answer), again);
+    }
+
+    /// That nobody is in the group, and no open transaction has to do with it.
+    fn check_deletable(&self) -> Result<(), GroupError> {
+        self.check_empty()?;
+        match self.offsets.pendings.len() {
+            0 => Ok(()),
+            count => Err(GroupError::PendingOffsets { count }),
+        }
     }
 
     /// Takes offsets away, and `rest` with the last of them. If some do not fit, `again` is handled when these are gone.

@@ -1,13 +1,14 @@
 //! Offsets that nobody needs any more: of groups empty for too long, of topics no longer read, of deleted topics.
 //!
-//! The rules are Kafka's (KIP-211). A group that is empty and has lost its last offset goes as well. What does not fit into
-//! one batch of the log goes with the next look.
+//! The rules are Kafka's (KIP-211). An offset is not old while one of its partition is pending: transactions end. A group that is
+//! empty and has lost its last offset goes as well. What does not fit into one batch of the log goes with the next look.
 
 use std::time::Duration;
 
 use record::whole_ms;
 
 use super::super::context::{Context, Gate, Then};
+use super::super::contract::TopicPartition;
 use super::super::group::Group;
 use super::super::topics::Topics;
 use super::OffsetValue;
@@ -30,19 +31,22 @@ impl Group {
         let subscribed = if may_be_old { self.subscribed(cx) } else { None };
         let has_passed = |since_ms: i64, time: Duration| now.saturating_sub(since_ms) >= whole_ms(time);
         let news_patience = cx.settings.offsets_check_interval.max(NEWS_PATIENCE);
-        let removals = self.offsets.removals(cx, &self.name, |partition, value| {
+        // A commit may be ahead of the news of its topic, but not by as much as that. When its topic went, the log may
+        // have refused to let it go.
+        let was_left =
+            |value: &OffsetValue| is_lost(&cx.topics, value) && has_passed(value.committed_ms, news_patience);
+        let goes = |partition: &TopicPartition, value: &OffsetValue| {
             let is_read = subscribed
                 .as_ref()
                 .is_none_or(|topics| topics.contains(&partition.topic));
             let since = value.committed_ms.max(empty_since.unwrap_or(i64::MIN));
             let is_old = !(has_members && is_read) && has_passed(since, cx.settings.offsets_retention);
-            // A commit may be ahead of the news of its topic, but not by as much as that. When its topic went, the log may
-            // have refused to let it go.
-            let was_left = is_lost(&cx.topics, value) && has_passed(value.committed_ms, news_patience);
-            is_old || was_left
-        });
+            (is_old && self.offsets.pendings.of(partition).is_empty()) || was_left(value)
+        };
+        let removals = self.offsets.removals(cx, &self.name, goes, was_left);
         let mut changes = removals.changes;
-        if !has_members && self.may_go() && changes.len() == self.offsets.len() {
+        let all = self.offsets.len() + self.offsets.pendings.len();
+        if !has_members && self.may_go() && changes.len() == all {
             changes.extend(self.kind_removals());
         }
         if !changes.is_empty() {
@@ -57,7 +61,9 @@ impl Group {
             return;
         }
         let goes = |value: &OffsetValue| self.gone_topics.contains(&value.topic_id);
-        let removals = self.offsets.removals(cx, &self.name, |_, value| goes(value));
+        let removals = self
+            .offsets
+            .removals(cx, &self.name, |_, value| goes(value), goes);
         if !removals.are_cut {
             self.gone_topics.clear();
         }
@@ -70,7 +76,9 @@ impl Group {
     /// After a start: takes away the offsets of topics that went while this process was down.
     pub(crate) fn forget_lost_topics(&mut self, cx: &mut Context) {
         let is_lost = |value: &OffsetValue| is_lost(&cx.topics, value);
-        let removals = self.offsets.removals(cx, &self.name, |_, value| is_lost(value));
+        let removals = self
+            .offsets
+            .removals(cx, &self.name, |_, value| is_lost(value), is_lost);
         let changes = removals.changes;
         if !changes.is_empty() {
             cx.persist(&self.name, changes, Gate::Open, Then::Answer(Vec::new()));

@@ -37,10 +37,21 @@ fn one_of_each() -> Vec<Change> {
         topic_id: TopicId([9; 16]),
         committed_ms: 1_700_000_000_000,
         maker: None,
+        is_copy: false,
     };
     let offset_of_a_maker = OffsetValue {
         maker: Some(name("/10.0.0.9")),
         ..offset.clone()
+    };
+    let copy = OffsetValue {
+        is_copy: true,
+        ..offset.clone()
+    };
+    let pending = PendingValue {
+        producer_epoch: 3,
+        coordinator_epoch: 12,
+        is_overtaken: true,
+        offset: offset_of_a_maker.clone(),
     };
     let classic = ClassicValue {
         protocol_type: name("consumer"),
@@ -108,6 +119,9 @@ fn one_of_each() -> Vec<Change> {
         What::Target(name("m"), None),
         What::Current(name("m"), Some(current)),
         What::Current(name("m"), None),
+        What::Pending(ProducerId(7), partition.clone(), Some(pending)),
+        What::Pending(ProducerId(i64::MAX), partition.clone(), None),
+        What::Offset(partition.clone(), Some(copy)),
         What::Offset(partition, Some(offset_of_a_maker)),
     ];
     whats
@@ -150,6 +164,39 @@ fn offsets_and_group_epochs_have_the_bytes_of_kafkas_schemas() {
         epoch.value.expect("an epoch")[..],
         [0, 0, 0, 0, 0, 3, 1, 0, 8, 255, 255, 255, 255, 255, 255, 255, 179]
     );
+}
+
+#[test]
+fn a_pending_offset_has_an_offset_within() {
+    let changes = one_of_each();
+    let [.., pending, _, _, offset] = &changes[..] else {
+        panic!("there are some");
+    };
+    let (pending, offset) = (pending.encode(), offset.encode());
+    assert_eq!(
+        &pending.key[..],
+        b"\x00\x64\x00\x05group\x00\x00\x00\x00\x00\x00\x00\x07\x00\x06orders\x00\x00\x00\x03"
+    );
+    let value = pending.value.expect("an offset");
+    assert_eq!(value[..9], [0, 0, 0, 3, 0, 0, 0, 12, 1]);
+    assert_eq!(value[9..], offset.value.expect("an offset"));
+}
+
+#[test]
+fn producers_that_cannot_be_are_refused() {
+    let key = b"\x00\x64\x00\x01g\xff\xff\xff\xff\xff\xff\xff\xff\x00\x01t\x00\x00\x00\x00";
+    let field = "producer id";
+    let read = Change::decode(key, None);
+    assert_eq!(read, Err(DecodeError::Impossible { field }));
+    let changes = one_of_each();
+    let pending = changes[changes.len() - 4].encode();
+    let value = pending.value.expect("an offset");
+    for (at, byte, field) in [(2, 0xff, "producer epoch"), (8, 2, "overtaken")] {
+        let mut damaged = value.to_vec();
+        damaged[at] = byte;
+        let read = Change::decode(&pending.key, Some(&damaged));
+        assert_eq!(read, Err(DecodeError::Impossible { field }));
+    }
 }
 
 #[test]
@@ -198,7 +245,7 @@ fn a_record_that_was_cut_short_is_an_error() {
 proptest! {
     #[test]
     fn whatever_the_log_holds_is_read_or_refused(
-        which in 0..15usize,
+        which in 0..19usize,
         at in 0..200usize,
         byte: u8,
         tail in prop::collection::vec(any::<u8>(), 0..40),

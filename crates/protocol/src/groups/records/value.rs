@@ -1,6 +1,7 @@
 //! The values of the groups' log that both protocols share: offsets and classic groups.
 //!
-//! OffsetCommitValue is written in version 4 (with the topic's id) and read from 3 on; GroupMetadataValue in version 3.
+//! OffsetCommitValue is written in version 4 (with the topic's id) and read from 3 on; GroupMetadataValue in version 3. The value of a
+//! pending offset is our own: it has an OffsetCommitValue within.
 
 use std::time::Duration;
 
@@ -9,18 +10,20 @@ use record::{Epoch, Offset, TopicId};
 
 use super::forms::name_of;
 use super::key::Kind;
-use super::{ClassicMemberValue, ClassicValue, OffsetValue, What, consumer};
+use super::{ClassicMemberValue, ClassicValue, OffsetValue, PendingValue, What, consumer};
 use crate::DecodeError;
 use crate::encoding::{Reader, Writer};
 use crate::groups::contract::CommittedOffset;
 
-/// Tagged fields of an offset: Kafka's, and one that Kafka does not have and passes over.
+/// Tagged fields of an offset: Kafka's, and two that Kafka does not have and passes over.
 const TOPIC_ID_TAG: u32 = 0;
 const MAKER_TAG: u32 = 1_000;
+const COPY_TAG: u32 = 1_001;
 
 pub(super) fn encode(what: &What) -> Option<Bytes> {
     match what {
         What::Offset(_, value) => value.as_ref().map(encode_offset),
+        What::Pending(_, _, value) => value.as_ref().map(encode_pending),
         What::Classic(value) => value.as_ref().map(encode_classic),
         What::Consumer(value) => value.map(consumer::encode_group),
         What::Member(_, value) => value.as_ref().map(consumer::encode_member),
@@ -33,6 +36,9 @@ pub(super) fn encode(what: &What) -> Option<Bytes> {
 pub(super) fn decode(kind: Kind, value: Option<&[u8]>) -> Result<What, DecodeError> {
     Ok(match kind {
         Kind::Offset(partition) => What::Offset(partition, value.map(decode_offset).transpose()?),
+        Kind::Pending(producer, partition) => {
+            What::Pending(producer, partition, value.map(decode_pending).transpose()?)
+        }
         Kind::Classic => What::Classic(value.map(decode_classic).transpose()?),
         Kind::Consumer => What::Consumer(value.map(consumer::decode_group).transpose()?),
         Kind::Member(member) => What::Member(member, value.map(consumer::decode_member).transpose()?),
@@ -48,10 +54,13 @@ fn encode_offset(value: &OffsetValue) -> Bytes {
     bytes.i32(value.committed.leader_epoch.map_or(-1, |epoch| epoch.0));
     bytes.compact_text(&value.committed.metadata);
     bytes.i64(value.committed_ms);
-    bytes.varint(1 + u32::from(value.maker.is_some()));
+    bytes.varint(1 + u32::from(value.maker.is_some()) + u32::from(value.is_copy));
     bytes.tagged(TOPIC_ID_TAG, &value.topic_id.0);
     if let Some(maker) = &value.maker {
         bytes.tagged(MAKER_TAG, maker.as_bytes());
+    }
+    if value.is_copy {
+        bytes.tagged(COPY_TAG, &[]);
     }
     bytes.close()
 }
@@ -68,9 +77,9 @@ fn decode_offset(bytes: &[u8]) -> Result<OffsetValue, DecodeError> {
         bytes.short_text("metadata")?
     };
     let committed_ms = bytes.i64("commit time")?;
-    let [topic_id, maker] = match version {
-        4.. => bytes.tags("topic id", [TOPIC_ID_TAG, MAKER_TAG])?,
-        _ => [None, None],
+    let [topic_id, maker, copy] = match version {
+        4.. => bytes.tags("topic id", [TOPIC_ID_TAG, MAKER_TAG, COPY_TAG])?,
+        _ => [None; 3],
     };
     let topic_id = match topic_id {
         Some(tagged) => Reader::new(tagged).topic_id("topic id")?,
@@ -88,6 +97,32 @@ fn decode_offset(bytes: &[u8]) -> Result<OffsetValue, DecodeError> {
         topic_id,
         committed_ms,
         maker,
+        is_copy: copy.is_some(),
+    })
+}
+
+fn encode_pending(value: &PendingValue) -> Bytes {
+    let mut bytes = Writer::open_record(0);
+    bytes.i16(value.producer_epoch);
+    bytes.i32(value.coordinator_epoch);
+    bytes.u8(u8::from(value.is_overtaken));
+    bytes.put_slice(&encode_offset(&value.offset));
+    bytes.close()
+}
+
+fn decode_pending(bytes: &[u8]) -> Result<PendingValue, DecodeError> {
+    let (mut bytes, _) = Reader::open_record(bytes, "pending offset", 0..=0)?;
+    let field = "producer epoch";
+    let producer_epoch = Some(bytes.i16(field)?).filter(|epoch| *epoch >= 0);
+    Ok(PendingValue {
+        producer_epoch: producer_epoch.ok_or(DecodeError::Impossible { field })?,
+        coordinator_epoch: bytes.i32("coordinator epoch")?,
+        is_overtaken: match bytes.u8("overtaken")? {
+            0 => false,
+            1 => true,
+            _ => return Err(DecodeError::Impossible { field: "overtaken" }),
+        },
+        offset: decode_offset(bytes.take_rest())?,
     })
 }
 

@@ -64,6 +64,13 @@ fn any_metadata_message() -> impl Strategy<Value = Message> {
                 next: Offset(first + offsets),
             })
         ),
+        (any::<u64>(), bytes(), any::<bool>()).prop_map(|(number, content, is_asked)| {
+            let numbered = Numbered { number, content };
+            match is_asked {
+                true => Message::Ask(numbered),
+                false => Message::Told(numbered),
+            }
+        }),
     ]
 }
 

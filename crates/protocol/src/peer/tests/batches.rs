@@ -1,7 +1,7 @@
 //! The facts of an append's batches, and the bytes that are refused as such.
 
 use super::*;
-use crate::history::BatchFacts;
+use crate::history::{BatchFacts, Part};
 use crate::producers::{ProducerId, Stamp};
 
 fn facts(batches: Vec<Vec<u8>>) -> Result<Vec<BatchFacts>, BatchesError> {
@@ -30,6 +30,7 @@ fn facts_are_those_of_the_headers() {
         record_count,
         max_timestamp_ms: 1_699_999_999_999 + i64::from(record_count),
         producer: Some(stamp),
+        part: Part::Outside,
     };
     let read = facts(vec![batch(5, 40, 3), batch(5, 43, 1), batch(7, 44, 2)]);
     assert_eq!(read, Ok(vec![fact(5, 40, 3), fact(5, 43, 1), fact(7, 44, 2)]));

@@ -2,12 +2,13 @@
 
 use super::*;
 
-const FILES: [&str; 5] = [
+const FILES: [&str; 6] = [
     include_str!("../../../testdata/peers/version-1.txt"),
     include_str!("../../../testdata/peers/version-2.txt"),
     include_str!("../../../testdata/peers/version-3.txt"),
     include_str!("../../../testdata/peers/version-4.txt"),
     include_str!("../../../testdata/peers/version-6.txt"),
+    include_str!("../../../testdata/peers/version-7.txt"),
 ];
 
 /// Name and bytes of the messages in the files, each with those that its version has added.

@@ -6,7 +6,7 @@ use planted::{Bug, with};
 use record::{Epoch, Offset};
 
 use super::world::{NOW, node_id};
-use crate::history::{BatchFacts, History};
+use crate::history::{BatchFacts, History, Part};
 use crate::leader::{self, Append, AppendError, Checked, NodeId};
 use crate::producers::{Admission, ProducerId, ProducerLimits, Stamp};
 use crate::replica::lease::Believer;
@@ -61,6 +61,7 @@ fn batch(epoch: i32, first_offset: i64) -> BatchFacts {
         record_count: 1,
         max_timestamp_ms: 0,
         producer: None,
+        part: Part::Outside,
     }
 }
 
@@ -70,7 +71,7 @@ fn append_one(leader: &mut Replica) -> Vec<Action> {
         record_count: 1,
         max_timestamp_ms: 0,
         producer: None,
-        transactional: false,
+        inside: None,
     };
     let admission = Admission {
         now: NOW,

@@ -511,7 +511,7 @@ impl World {
             record_count,
             max_timestamp_ms: self.batches,
             producer,
-            transactional: false,
+            inside: None,
         };
         let admission = Admission {
             now: NOW,
@@ -522,6 +522,7 @@ impl World {
         let replica = self.replica(node);
         match replica.check_append(&append, &admission)? {
             Checked::Duplicate(appended) => Ok(appended),
+            Checked::Unverified => unreachable!("no producer here has transactions"),
             Checked::New(numbered) => {
                 let appended = replica.handle_append(NOW, numbered);
                 self.settle(node);

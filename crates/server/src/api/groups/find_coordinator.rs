@@ -1,9 +1,13 @@
-//! FindCoordinator: which node has a group's coordinator: the one that leads the group's partition of the groups' topic.
+//! FindCoordinator: the node that coordinates a group or a transactional id: the one that leads its partition of the topic in which the nodes
+//! keep what coordinators decide.
 
 use std::rc::Rc;
 
 use kafka_wire::find_coordinator::Coordinator;
 use kafka_wire::{ErrorCode, FindCoordinatorRequest, FindCoordinatorResponse, Text};
+use protocol::groups::GROUPS_TOPIC;
+use protocol::metadata::Metadata;
+use protocol::transactions::TRANSACTIONS_TOPIC;
 
 use super::super::Envelope;
 use crate::core::Core;
@@ -20,16 +24,17 @@ pub(in crate::api) async fn find_coordinator(
     request: FindCoordinatorRequest,
     Envelope { version, .. }: Envelope,
 ) -> FindCoordinatorResponse {
-    let outcome = check(&request);
+    let outcome = check(&core, &request);
     let outcome = match outcome {
-        Ok(()) => core
-            .groups_topic()
+        Ok(topic) => core
+            .own_topic(topic)
             .await
             .map(drop)
             .map_err(|code| (code, why_there_is_no_topic(&core))),
         Err(refused) => Err(refused),
     };
-    let found = |key: Text| coordinator(&core, key, outcome);
+    let is_group = request.key_type == GROUP;
+    let found = |key: Text| coordinator(&core, key, is_group, outcome);
     if version >= FIRST_WITH_SEVERAL {
         return FindCoordinatorResponse {
             coordinators: request.coordinator_keys.into_iter().map(found).collect(),
@@ -57,23 +62,34 @@ fn why_there_is_no_topic(core: &Core) -> &'static str {
     }
 }
 
-fn check(request: &FindCoordinatorRequest) -> Result<(), (ErrorCode, &'static str)> {
+/// The topic that the coordinators keep.
+fn check(core: &Core, request: &FindCoordinatorRequest) -> Result<&'static str, (ErrorCode, &'static str)> {
     match request.key_type {
-        GROUP => Ok(()),
+        GROUP => Ok(GROUPS_TOPIC),
+        TRANSACTION if core.with_metadata(Metadata::takes_transactions) => Ok(TRANSACTIONS_TOPIC),
         // The one error that every client gives up on at once, instead of trying again for ever.
         TRANSACTION => Err((
             ErrorCode::TransactionalIdAuthorizationFailed,
-            "transactions are not supported yet; leave transactional.id unset",
+            "the cluster's feature level knows no transactions: when all nodes run a release that does, raise it (ropewalk cluster upgrade)",
         )),
         _ => Err((
             ErrorCode::InvalidRequest,
-            "only consumer groups have coordinators here",
+            "only consumer groups and transactional ids have coordinators here",
         )),
     }
 }
 
-fn coordinator(core: &Core, key: Text, outcome: Result<(), (ErrorCode, &'static str)>) -> Coordinator {
-    let address = core.coordinator_of(&key).and_then(|node| {
+fn coordinator(
+    core: &Core,
+    key: Text,
+    is_group: bool,
+    outcome: Result<(), (ErrorCode, &'static str)>,
+) -> Coordinator {
+    let node = match is_group {
+        true => core.coordinator_of(&key),
+        false => core.transaction_coordinator_of(&key).map(|(node, _)| node),
+    };
+    let address = node.and_then(|node| {
         core.with_metadata(|metadata| {
             let address = &metadata.node(node)?.address;
             Some((node, Text::from(&*address.host), i32::from(address.port)))

@@ -51,7 +51,7 @@ pub(in super::super) async fn forget_offsets(
     let partitions = committed.iter().flat_map(|topic| &topic.partitions);
     let forgotten: Vec<Forgotten> = partitions
         .filter_map(|partition| {
-            let offset = partition.committed.as_ref()?.offset.0;
+            let offset = partition.committed.as_ref().ok()?.as_ref()?.offset.0;
             Some(Forgotten {
                 partition: partition.index,
                 offset,

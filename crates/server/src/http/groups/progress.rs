@@ -172,7 +172,8 @@ fn all(fetched: Vec<FetchedTopic>, members: &[Member]) -> Committed {
     for topic in fetched {
         for partition in topic.partitions {
             let place = (Name::clone(&topic.topic), partition.index);
-            all.insert(place, partition.committed);
+            // Nothing is kept from whoever does not ask for what is stable.
+            all.insert(place, partition.committed.ok().flatten());
         }
     }
     all
@@ -187,11 +188,11 @@ mod tests {
     fn fetched(metadata_bytes: usize, count: i32) -> Vec<FetchedTopic> {
         let partitions = (0..count).map(|index| FetchedPartition {
             index,
-            committed: Some(CommittedOffset {
+            committed: Ok(Some(CommittedOffset {
                 offset: Offset(5),
                 leader_epoch: None,
                 metadata: "x".repeat(metadata_bytes).into(),
-            }),
+            })),
         });
         vec![FetchedTopic {
             topic: "t".into(),

@@ -30,7 +30,7 @@ use crate::owner::ask_owners;
 use super::super::App;
 use super::super::body::write_json;
 use super::super::connection::Connection;
-use super::super::cores::Unread;
+use super::super::cores::{Isolation, Unread};
 use super::super::in_order::cut_at;
 use super::super::json_body::{Items, take_json};
 use super::super::others::Other;
@@ -176,8 +176,10 @@ async fn committed(app: &App, group: &Name, wanted: &[Wanted]) -> Result<Vec<Opt
         fetched => fetched?,
     };
     let partitions = fetched.iter().flat_map(|topic| &topic.partitions);
-    let offsets =
-        partitions.map(|partition| partition.committed.as_ref().map(|committed| committed.offset.0));
+    let offsets = partitions.map(|partition| {
+        let committed = partition.committed.as_ref().ok()?.as_ref();
+        committed.map(|committed| committed.offset.0)
+    });
     Ok(offsets.collect())
 }
 
@@ -251,7 +253,7 @@ async fn find_offset(
     start: Start,
     may_be_gone: bool,
 ) -> Result<Offset, ReadRefusal> {
-    let wanted = start.find_here(shard, id).await?;
+    let wanted = start.find_here(shard, id, Isolation::Uncommitted).await?;
     let LogBounds { log_start, tail } = LogBounds::of(shard, id)?;
     let wanted = if may_be_gone {
         wanted.max(log_start)

@@ -2,6 +2,7 @@
 
 pub(in super::super) mod configs;
 pub(in super::super) mod groups;
+pub(in super::super) mod transactions;
 
 use serde_json::{Value, json};
 
@@ -359,8 +360,8 @@ pub(in super::super) fn read() -> Value {
         text("One record a line. The headers say where the partition stands.");
     responses["200"]["content"][MediaType::EventStream.name()] = text(
         "The partition is followed: an event for each record, its id the offset; comments in between; an event `end` \
-         with a reason (trimmed, deleted, stopping, failed) when it cannot go on. Only `offset` and `timestamp_ms` are \
-         taken, and Last-Event-ID, behind which it goes on.",
+         with a reason (trimmed, deleted, stopping, failed) when it cannot go on. Only `offset`, `timestamp_ms` and \
+         `isolation` are taken, and Last-Event-ID, behind which it goes on.",
     );
     let stands = |what: &str| {
         let description = format!("{what} A stream of events does not have it.");
@@ -371,12 +372,25 @@ pub(in super::super) fn read() -> Value {
         "Ropewalk-First-Offset": stands("The first offset that is kept."),
         "Ropewalk-Tail": stands("The first offset that is not committed yet."),
     });
+    let mut parameters = read_parameters();
+    let list = parameters.as_array_mut().expect("it is a list");
+    list.push(isolation());
     json!({
         "operationId": "readRecords",
         "summary": "Read a partition, wait at its tail, or follow it",
-        "parameters": read_parameters(),
+        "parameters": parameters,
         "responses": responses,
     })
+}
+
+fn isolation() -> Value {
+    query(
+        "isolation",
+        "`committed` (default): no record of an aborted transaction, and none at or behind the first of an open one. \
+         `uncommitted`: these, too.",
+        json!({ "type": "string", "enum": ["committed", "uncommitted"], "default": "committed" }),
+        json!("committed"),
+    )
 }
 
 fn position(what: &str, unless_said: &str) -> Value {

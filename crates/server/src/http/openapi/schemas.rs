@@ -1,6 +1,7 @@
 //! The shapes of bodies and answers as JSON Schema (draft 2020-12, as OpenAPI 3.1 takes it).
 
 mod groups;
+mod transactions;
 
 use serde_json::{Map, Value, json};
 
@@ -55,7 +56,14 @@ fn coded(what: &str) -> Value {
 /// All of them by name.
 pub(super) fn schemas() -> Value {
     let mut schemas = Map::new();
-    let all = [records(), topics(), configs(), groups::groups(), node()];
+    let all = [
+        records(),
+        topics(),
+        configs(),
+        groups::groups(),
+        transactions::transactions(),
+        node(),
+    ];
     for (name, schema) in all.into_iter().flatten() {
         schemas.insert(name.to_owned(), schema);
     }

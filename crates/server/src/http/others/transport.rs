@@ -115,7 +115,7 @@ impl Cores {
     ///
     /// # Errors
     /// It does not answer in time, or refuses.
-    pub(super) async fn ask_other<T: DeserializeOwned + Send + 'static>(
+    pub(in super::super) async fn ask_other<T: DeserializeOwned + Send + 'static>(
         &self,
         other: &Other,
         path_and_query: &str,

@@ -63,6 +63,18 @@ pub(in crate::metrics) static OF_JOURNAL: &[Metric<JournalFigures>] = &[
         "Idempotent producers that the journal's partitions remember together; producers.bytes_per_journal bounds them.",
     ),
     counter(
+        "verifications",
+        None,
+        |journal| known(journal.verifications),
+        "Questions to coordinators whether a transaction may open in one of the journal's partitions.",
+    ),
+    counter(
+        "refused_verifications",
+        None,
+        |journal| known(journal.refused_verifications),
+        "Those that were refused or not answered: the batches that waited were refused, too.",
+    ),
+    counter(
         "appended_batches",
         None,
         |journal| known(journal.appended_batches),

@@ -32,6 +32,12 @@ pub(in crate::metrics) static OF_TOPIC: &[Metric<TopicFigures>] = &[
         |topic| known(topic.failed_appends),
         "Batches for them that were refused, or whose flush failed; what is asked for too late is not among these, nor what was refused for its condition.",
     ),
+    gauge(
+        "topic_unstable_records",
+        None,
+        |topic| known(topic.unstable_records),
+        "Records between the last stable offset and the tail of a partition that the core leads, which readers of committed records wait for; of the topic's partitions the most.",
+    ),
 ];
 
 /// The metrics of one of Kafka's APIs on one core.

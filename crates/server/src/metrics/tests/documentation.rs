@@ -7,8 +7,8 @@ use prometheus_client::metrics::MetricType;
 
 use super::super::render::{PREFIX, render};
 use super::super::table::{
-    BUILD, Metric, OF_API, OF_CORE, OF_CORE_ANSWER, OF_ERROR, OF_FOLLOWER, OF_GROUP, OF_JOURNAL, OF_NODE,
-    OF_PEER, OF_RETENTION, OF_TOPIC,
+    BUILD, Metric, OF_API, OF_COORDINATOR, OF_CORE, OF_CORE_ANSWER, OF_ERROR, OF_FOLLOWER, OF_GROUP,
+    OF_JOURNAL, OF_NODE, OF_PEER, OF_RETENTION, OF_TOPIC,
 };
 use super::{core, journal, snapshot};
 
@@ -42,6 +42,7 @@ fn described() -> Vec<(String, &'static str, &'static str, &'static str)> {
         .chain(rows(OF_NODE, ""))
         .chain(rows(OF_CORE_ANSWER, "core"))
         .chain(rows(OF_CORE, "core"))
+        .chain(rows(OF_COORDINATOR, "core"))
         .chain(rows(OF_API, "core, api"))
         .chain(rows(OF_ERROR, "core, api, error"))
         .chain(rows(OF_TOPIC, "core, topic"))

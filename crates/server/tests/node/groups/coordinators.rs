@@ -39,11 +39,13 @@ fn a_coordinator_is_found_in_every_version() {
         key_type: 1,
         ..FindCoordinatorRequest::default()
     };
-    let refused = wire.call(3, &transaction);
-    assert_eq!(
-        code(refused.error_code),
-        ErrorCode::TransactionalIdAuthorizationFailed
-    );
+    let found = wire.call(3, &transaction);
+    assert_eq!((code(found.error_code), found.node_id), (ErrorCode::None, 1));
+    let shares = FindCoordinatorRequest {
+        key_type: 2,
+        ..transaction
+    };
+    assert_eq!(code(wire.call(3, &shares).error_code), ErrorCode::InvalidRequest);
 }
 
 #[test]

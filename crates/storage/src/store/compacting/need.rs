@@ -81,8 +81,6 @@ impl Store {
             segment.sealed
                 && segment.next <= end
                 && !is_journals
-                // The marker of a transaction is neither a key's latest record nor free to go.
-                && segment.aborted == 0
                 && (policy.min_lag_ms == 0 || segment.max_timestamp_ms <= youngest_ms)
         };
         let count = log.segments.iter().take_while(is_cleanable).count();

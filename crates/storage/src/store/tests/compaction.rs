@@ -61,7 +61,7 @@ pub(super) fn all(rig: &Rig) -> CompactionOrder {
 
 /// Begins a pass, if there is anything to do, and runs it to its end.
 pub(super) fn compact(rig: &mut Rig, order: &CompactionOrder) -> Vec<Compacted> {
-    match rig.store.begin_compaction(partition(0), order) {
+    match rig.store.begin_compaction(partition(0), order, &[]) {
         true => run_pass(rig),
         false => Vec::new(),
     }
@@ -292,12 +292,12 @@ fn what_is_open_or_uncommitted_or_young_or_in_the_journal_alone_is_left_alone() 
         append(&mut rig, &[("a", Some("value"))]);
     }
     assert!(
-        !rig.store.begin_compaction(partition(0), &all(&rig)),
+        !rig.store.begin_compaction(partition(0), &all(&rig), &[]),
         "in the journal alone"
     );
     rig.lay_out_only();
     assert!(
-        !rig.store.begin_compaction(partition(0), &all(&rig)),
+        !rig.store.begin_compaction(partition(0), &all(&rig), &[]),
         "no checkpoint knows of it yet"
     );
     rig.checkpoint();
@@ -310,7 +310,7 @@ fn what_is_open_or_uncommitted_or_young_or_in_the_journal_alone_is_left_alone() 
         panic!("one is complete, one is open: {generations_before:?}");
     };
     let uncommitted = order(sealed_end - 1, rig.now_ms);
-    assert!(!rig.store.begin_compaction(partition(0), &uncommitted));
+    assert!(!rig.store.begin_compaction(partition(0), &uncommitted, &[]));
     let young = CompactionOrder {
         policy: CompactionPolicy {
             min_lag_ms: 100,
@@ -318,7 +318,7 @@ fn what_is_open_or_uncommitted_or_young_or_in_the_journal_alone_is_left_alone() 
         },
         ..all(&rig)
     };
-    assert!(!rig.store.begin_compaction(partition(0), &young));
+    assert!(!rig.store.begin_compaction(partition(0), &young, &[]));
     rig.now_ms += 100;
     let old_enough = CompactionOrder {
         now_ms: rig.now_ms,

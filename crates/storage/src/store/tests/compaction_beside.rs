@@ -79,7 +79,7 @@ fn a_pass_over_what_is_trimmed_or_deleted_meanwhile_comes_to_nothing() {
             rig.lay_out();
         }
         seal(&mut rig, "filler");
-        assert!(rig.store.begin_compaction(partition(0), &all(&rig)));
+        assert!(rig.store.begin_compaction(partition(0), &all(&rig), &[]));
         // Until the first segment is written, and not yet put in place.
         let (job, result) = loop {
             let mut job = rig.store.next_compaction().expect("one step after the other");
@@ -165,7 +165,7 @@ fn journals(rig: &Rig) -> BTreeSet<String> {
 fn adopted_files_are_compacted_too() {
     let mut rig = with_adopted_files();
     let id = partition(LARGE);
-    assert!(rig.store.begin_compaction(id, &all(&rig)));
+    assert!(rig.store.begin_compaction(id, &all(&rig), &[]));
     run_pass(&mut rig);
     lay_out(&mut rig);
     assert!(adopted(&rig).is_empty());
@@ -183,7 +183,7 @@ fn the_journal_gets_back_what_compaction_made_free_when_no_checkpoint_names_it()
     let names = adopted(&rig);
     // All of it before the checkpoint that it waits for.
     rig.store.config.superseded_bytes_max = u64::MAX;
-    assert!(rig.store.begin_compaction(partition(LARGE), &all(&rig)));
+    assert!(rig.store.begin_compaction(partition(LARGE), &all(&rig), &[]));
     run_pass(&mut rig);
     assert!(adopted(&rig).is_empty());
     assert_eq!(rig.remove(), 0, "the checkpoint still calls them segments");
@@ -205,7 +205,7 @@ fn the_journal_gets_back_what_compaction_made_free_when_no_checkpoint_names_it()
 pub(super) fn trim_what_a_pass_reads() -> Result<(), String> {
     let mut rig = with_adopted_files();
     let names = adopted(&rig);
-    assert!(rig.store.begin_compaction(partition(LARGE), &all(&rig)));
+    assert!(rig.store.begin_compaction(partition(LARGE), &all(&rig), &[]));
     let mut job = rig.store.next_compaction().expect("the first step");
     let end = rig.bounds(LARGE).1;
     rig.trim(LARGE, end);

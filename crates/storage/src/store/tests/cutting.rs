@@ -246,7 +246,11 @@ pub(super) fn replay_a_cut() {
         (found.next, found.accepted, found.promised),
         (Offset(2), Some(Epoch(6)), None)
     );
-    let offsets: Vec<_> = found.replay.iter().map(|header| header.base_offset.0).collect();
+    let offsets: Vec<_> = found
+        .replay
+        .iter()
+        .map(|batch| batch.header.base_offset.0)
+        .collect();
     assert_eq!(offsets, [0, 1], "each batch once");
     assert_eq!(rig.read(0), expected);
     let disk: Arc<dyn Disk> = Arc::new(rig.disk.clone());

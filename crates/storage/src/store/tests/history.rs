@@ -323,7 +323,7 @@ fn check_replay(
         _ if gaps => partition
             .replay
             .first()
-            .map_or(partition.next.0, |header| header.base_offset.0),
+            .map_or(partition.next.0, |batch| batch.header.base_offset.0),
         _ => 0,
     };
     let vow = |at: usize, found: Option<record::Epoch>| {
@@ -343,7 +343,8 @@ fn check_replay(
             expected.next
         ));
     }
-    for header in &partition.replay {
+    for batch in &partition.replay {
+        let header = &batch.header;
         if header.base_offset.0 < reached || (header.base_offset.0 > reached && !gaps) {
             return Err(format!(
                 "{id} replays from {} where {reached} is expected",

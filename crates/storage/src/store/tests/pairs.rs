@@ -31,6 +31,7 @@ fn stage_two(rig: &mut Rig, value_bytes: usize) -> Result<[Bytes; 2], StageError
             max_timestamp_ms: header.max_timestamp_ms,
             append_time_ms: None,
             producer_id: None,
+            aborts: None,
             reserve: Reserve::Keep,
         }
     });

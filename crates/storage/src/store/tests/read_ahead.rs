@@ -131,7 +131,7 @@ pub(super) fn read_over_gaps() -> Result<(), String> {
             rig.prepare();
         }
         rig.lay_out();
-        assert!(rig.store.begin_compaction(id, &all(&rig)));
+        assert!(rig.store.begin_compaction(id, &all(&rig), &[]));
         run_pass(&mut rig);
         rig.lay_out();
         let (mut rig, _) = rig.restart();

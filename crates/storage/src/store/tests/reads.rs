@@ -207,6 +207,7 @@ fn an_append_time_is_written_into_the_batch() {
         max_timestamp_ms: 78,
         append_time_ms: Some(5_000),
         producer_id: None,
+        aborts: None,
         reserve: crate::Reserve::Keep,
     };
     rig.store

@@ -93,7 +93,7 @@ fn the_owners_state_comes_back_with_what_came_after_it() {
         first
             .replay
             .iter()
-            .map(|header| header.base_offset.0)
+            .map(|batch| batch.header.base_offset.0)
             .collect::<Vec<_>>(),
         [2]
     );

@@ -500,10 +500,10 @@ fn a_partition_is_not_compacted_while_it_is_repaired() {
         .store
         .begin_repair(&damage, 0)
         .expect("nothing else is under way");
-    assert!(!rig.store.begin_compaction(id, &order));
+    assert!(!rig.store.begin_compaction(id, &order, &[]));
     assert_eq!(rig.store.begin_repair(&damage, 0).err(), Some(NotNow::InUse));
     rig.store.end_repair(repair).run();
-    assert!(rig.store.begin_compaction(id, &order));
+    assert!(rig.store.begin_compaction(id, &order, &[]));
     assert_eq!(rig.store.begin_repair(&damage, 0).err(), Some(NotNow::InUse));
 }
 

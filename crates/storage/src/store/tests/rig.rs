@@ -311,6 +311,7 @@ pub(crate) fn stage(store: &mut Store, id: PartitionId, bytes: &[u8]) -> Result<
             max_timestamp_ms: header.max_timestamp_ms,
             append_time_ms: None,
             producer_id: None,
+            aborts: None,
             reserve: crate::Reserve::Keep,
         },
         &mut batch_bytes(bytes, first),

@@ -59,7 +59,7 @@ fn a_long_pass_gives_tombstones_their_time_from_its_end() {
     append(&mut rig, &[("a", Some("first"))]);
     append(&mut rig, &[("a", None)]);
     seal(&mut rig, "filler");
-    assert!(rig.store.begin_compaction(partition(0), &all(&rig)));
+    assert!(rig.store.begin_compaction(partition(0), &all(&rig), &[]));
     rig.now_ms += 10 * EAGER.delete_retention_ms;
     run_pass(&mut rig);
     lay_out(&mut rig);

@@ -31,7 +31,7 @@ fn a_failed_pass_loses_nothing_and_the_next_one_cleans_up() {
         (is_segments && call.kind == OperationKind::Write)
             .then_some(FaultKind::NoSpace { until_lifted: false })
     });
-    assert!(rig.store.begin_compaction(partition(0), &all(&rig)));
+    assert!(rig.store.begin_compaction(partition(0), &all(&rig), &[]));
     let fault = loop {
         let mut job = rig.store.next_compaction().expect("one step after the other");
         let result = job.run();
@@ -73,7 +73,7 @@ fn large_group(batches: usize, key: impl Fn(usize) -> String) -> Rig {
 /// Far more than a step reads, all with one key, and a pass over it that has begun to write and not ended.
 fn begin_writing() -> Rig {
     let mut rig = large_group(100, |_| "a".into());
-    assert!(rig.store.begin_compaction(partition(0), &all(&rig)));
+    assert!(rig.store.begin_compaction(partition(0), &all(&rig), &[]));
     let files = rig.segments(0).len();
     while rig.segments(0).len() == files {
         let mut job = rig.store.next_compaction().expect("one step after the other");
@@ -125,7 +125,7 @@ fn what_a_crash_left_of_a_pass_goes_with_the_next_one_or_when_nothing_is_compact
         let (mut rig, _) = rig.restart();
         assert!(rig.store.may_have_leftovers(partition(0)));
         match is_compacted {
-            true => assert!(rig.store.begin_compaction(partition(0), &all(&rig))),
+            true => assert!(rig.store.begin_compaction(partition(0), &all(&rig), &[])),
             false => assert!(rig.store.begin_sweep(partition(0))),
         }
         let steps = run_pass(&mut rig);
@@ -200,7 +200,7 @@ fn a_group_that_runs_out_of_room_is_given_up() {
     let careful = careful(&rig);
     // For the first run of two.
     leave_free(&rig, RESERVE_BYTES + MARGIN_BYTES + (1_200 << 10));
-    assert!(rig.store.begin_compaction(partition(0), &careful));
+    assert!(rig.store.begin_compaction(partition(0), &careful, &[]));
     let mut bytes_written = 0;
     let ended = loop {
         let mut job = rig.store.next_compaction().expect("one step after the other");

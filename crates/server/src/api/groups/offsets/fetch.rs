@@ -19,6 +19,7 @@ use super::super::answer_room::{AnswerRoom, Asked, SMALL_BYTES};
 use super::super::{Refusal, name, once, text};
 use super::FIRST_WITH_TOPIC_IDS;
 use crate::core::Core;
+use crate::error_codes::group_code;
 use crate::order::{twin_name, twin_named, twin_with_id};
 
 /// From these versions on: several groups in a request, an error for the whole fetch.
@@ -50,7 +51,7 @@ pub(in crate::api) async fn offset_fetch(
     let mut groups = Vec::with_capacity(request.groups.len());
     for (group, is_first) in once(&core, request.groups, |group| &group.group_id).await {
         groups.push(match is_first {
-            true => fetch_group(&core, &mut room, group, version).await,
+            true => fetch_group(&core, &mut room, group, (version, request.require_stable)).await,
             false => refused_group(group.group_id, ErrorCode::InvalidRequest),
         });
         slices.did(1 + groups.last().map_or(0, offsets_in)).await;
@@ -78,6 +79,7 @@ async fn find(
             group: Name::clone(&fetch.group),
             member: fetch.member.clone(),
             topics: Some(part.topics),
+            require_stable: fetch.require_stable,
         };
         let mut topics = find_part(core, room, fetch).await?.into_iter();
         let mut offsets = 0;
@@ -158,7 +160,7 @@ fn told_bytes(topics: &[FetchedTopic]) -> usize {
         let committed = topic
             .partitions
             .iter()
-            .filter_map(|partition| partition.committed.as_ref());
+            .filter_map(|partition| partition.committed.as_ref().ok()?.as_ref());
         let notes: usize = committed.map(|committed| committed.metadata.len()).sum();
         2 * (topic.topic.len() + notes) + (1 + topic.partitions.len()) * OFFSET_BYTES
     };
@@ -181,6 +183,7 @@ async fn fetch_one(
         group: name(&request.group_id),
         member: None,
         topics: topics.map(|topics| topics.iter().map(wanted).collect()),
+        require_stable: request.require_stable,
     };
     match find(core, room, &fetch).await {
         Ok(fetched) => OffsetFetchResponse {
@@ -216,7 +219,7 @@ fn refused_fetch(topics: Option<Vec<FetchTopic>>, code: ErrorCode, version: i16)
 fn nothing_of(index: i32) -> FetchedPartition {
     FetchedPartition {
         index,
-        committed: None,
+        committed: Ok(None),
     }
 }
 
@@ -241,7 +244,10 @@ fn as_one_group(told: OffsetFetchResponsePartitions) -> OffsetFetchResponseParti
 }
 
 fn told_partition(partition: &FetchedPartition, error_code: i16) -> OffsetFetchResponsePartitions {
-    let committed = partition.committed.as_ref();
+    let (committed, error_code) = match &partition.committed {
+        Ok(committed) => (committed.as_ref(), error_code),
+        Err(error) => (None, group_code(error).code()),
+    };
     let epoch = committed.and_then(|committed| committed.leader_epoch);
     OffsetFetchResponsePartitions {
         partition_index: partition.index,
@@ -256,7 +262,7 @@ async fn fetch_group(
     core: &Rc<Core>,
     room: &mut AnswerRoom,
     group: OffsetFetchRequestGroup,
-    version: i16,
+    (version, require_stable): (i16, bool),
 ) -> OffsetFetchResponseGroup {
     let by_id = version >= FIRST_WITH_TOPIC_IDS;
     let mut unknown = Vec::new();
@@ -267,6 +273,7 @@ async fn fetch_group(
         group: name(&group.group_id),
         member: member.map(|member| (name(member), group.member_epoch)),
         topics,
+        require_stable,
     };
     match find(core, room, &fetch).await {
         Ok(fetched) => {
@@ -457,11 +464,11 @@ mod tests {
             partitions: (0..1_000)
                 .map(|index| FetchedPartition {
                     index,
-                    committed: Some(CommittedOffset {
+                    committed: Ok(Some(CommittedOffset {
                         offset: Offset(7),
                         leader_epoch: None,
                         metadata: note.into(),
-                    }),
+                    })),
                 })
                 .collect(),
         };

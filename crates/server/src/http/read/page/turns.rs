@@ -7,7 +7,7 @@
 use bytes::Bytes;
 use platform::work::Pool;
 use protocol::order::Place;
-use record::{BatchError, BatchHeader, Compression, Offset, Record, RecordSteps, Step};
+use record::{BatchError, BatchHeader, CommittedBatches, Compression, Offset, Record, RecordSteps, Step};
 
 use crate::budget::{Budget, Room};
 
@@ -132,6 +132,8 @@ struct Writing {
     from: Offset,
     limits: Limits,
     batches: std::vec::IntoIter<Bytes>,
+    /// Tells which batches count, where not all do.
+    committed: Option<CommittedBatches>,
     /// Batches of which none is begun.
     rest: Bytes,
     /// The batch that is being read.
@@ -147,6 +149,7 @@ impl Writing {
             page: Page::new(from, form),
             from,
             limits,
+            committed: found.committed.take(),
             batches: std::mem::take(&mut found.batches).into_iter(),
             rest: Bytes::new(),
             steps: None,
@@ -229,8 +232,13 @@ impl Writing {
         if header.next_offset() <= self.page.next {
             return Ok(Turn::GoesOn);
         }
-        // Marks of brokers are not for readers.
-        if header.attributes.is_control() {
+        let counts = match &mut self.committed {
+            Some(committed) => committed.take(&header, &batch),
+            None => Ok(true),
+        };
+        let counts = counts.map_err(|error| self.damaged(&error))?;
+        // Marks of brokers are not for readers, whatever these want.
+        if header.attributes.is_control() || !counts {
             self.page.next = self.within_place(header.next_offset());
             return Ok(Turn::GoesOn);
         }

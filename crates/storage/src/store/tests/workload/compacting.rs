@@ -89,7 +89,7 @@ impl Driver {
                     .map(|_| (id, committed))
             });
             let (id, committed) = needs?;
-            self.store.begin_compaction(id, &order(committed, now_ms));
+            self.store.begin_compaction(id, &order(committed, now_ms), &[]);
         }
         self.store.next_compaction()
     }
