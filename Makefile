@@ -64,8 +64,8 @@ test:
 	part cargo test --manifest-path fuzz/Cargo.toml --no-fail-fast; \
 	part tests/peers; \
 	part simulator --seeds 200; \
-	part simulator --order --seeds 100; \
-	part simulator --nodes 3 --faults 40 --order --seeds 40; \
+	part simulator --order --seeds 60; \
+	part simulator --nodes 3 --faults 40 --order --seeds 20; \
 	part simulator --transactions --seeds 20; \
 	part simulator --nodes 3 --faults 40 --transactions --seeds 8; \
 	part tests/run; \

@@ -1,4 +1,6 @@
 //! The group as its user has it: proposals, voters, messages. Nothing here decides anything; the library does.
+//!
+//! What is awaited is boxed: so the library is compiled with this crate, and not once more in each that awaits it.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -6,6 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use futures_util::future::LocalBoxFuture;
 use openraft::ChangeMembers;
 use openraft::async_runtime::{AsyncRuntime, WatchReceiver};
 use openraft::errors::{ClientWriteError, InitializeError, RaftError};
@@ -77,40 +80,42 @@ impl Group {
     ///
     /// # Errors
     /// See [`StartError`].
-    pub async fn start(
+    pub fn start(
         identity: GroupIdentity,
         parts: Parts,
         settings: &Settings,
-        image: impl Image,
-    ) -> Result<Group, StartError> {
-        let config = settings.config()?;
-        let generator = SeededRandom::new(u64::from_le_bytes(parts.random.bytes()));
-        let first_call = u64::from_le_bytes(parts.random.bytes());
-        let Parts {
-            disk,
-            work,
-            random,
-            transport,
-        } = parts;
-        let calls = Calls::new(identity.own, transport, first_call);
-        let growth = Growth::new(settings.snapshot_bytes);
-        with_random(generator, async {
-            let store = Store::open(identity, disk, &*work, random, settings).await?;
-            let machine = Machine::new(Box::new(image), store.clone(), growth.clone());
-            let raft = Raft::new(identity.own, config, calls.clone(), store, machine).await;
-            let raft = raft.map_err(|error| StartError::Refused(error.to_string()))?;
-            drop(CoreRuntime::spawn(take_for_ever(growth, raft.clone())));
-            let group = Group(Rc::new(Inner {
-                own: identity.own,
-                receiver: Receiver::new(raft.clone(), calls),
-                raft,
-                proposals: Cell::new(0),
-                is_changing: Cell::new(false),
-            }));
-            group.elect_alone().await;
-            Ok(group)
+        image: Box<dyn Image>,
+    ) -> LocalBoxFuture<'_, Result<Group, StartError>> {
+        Box::pin(async move {
+            let config = settings.config()?;
+            let generator = SeededRandom::new(u64::from_le_bytes(parts.random.bytes()));
+            let first_call = u64::from_le_bytes(parts.random.bytes());
+            let Parts {
+                disk,
+                work,
+                random,
+                transport,
+            } = parts;
+            let calls = Calls::new(identity.own, transport, first_call);
+            let growth = Growth::new(settings.snapshot_bytes);
+            with_random(generator, async {
+                let store = Store::open(identity, disk, &*work, random, settings).await?;
+                let machine = Machine::new(image, store.clone(), growth.clone());
+                let raft = Raft::new(identity.own, config, calls.clone(), store, machine).await;
+                let raft = raft.map_err(|error| StartError::Refused(error.to_string()))?;
+                drop(CoreRuntime::spawn(take_for_ever(growth, raft.clone())));
+                let group = Group(Rc::new(Inner {
+                    own: identity.own,
+                    receiver: Receiver::new(raft.clone(), calls),
+                    raft,
+                    proposals: Cell::new(0),
+                    is_changing: Cell::new(false),
+                }));
+                group.elect_alone().await;
+                Ok(group)
+            })
+            .await
         })
-        .await
     }
 
     /// A voter that is alone need not wait for others to be silent.
@@ -125,24 +130,26 @@ impl Group {
     ///
     /// # Errors
     /// See [`FoundError`].
-    pub async fn found(&self) -> Result<(), FoundError> {
-        let members = BTreeMap::from([(self.0.own, ())]);
-        let founded = self.0.raft.initialize(members).await;
-        founded.map_err(|error| match error {
-            RaftError::APIError(InitializeError::NotAllowed(_)) => FoundError::IsFounded,
-            RaftError::APIError(other) => FoundError::Stopped(other.to_string()),
-            RaftError::Fatal(fatal) => FoundError::Stopped(fatal.to_string()),
-        })?;
-        let mut watch = self.watch();
-        let mut status = watch.now();
-        while !status.is_leader {
-            if let Some(failure) = status.failure {
-                return Err(FoundError::Stopped(failure));
+    pub fn found(&self) -> LocalBoxFuture<'_, Result<(), FoundError>> {
+        Box::pin(async move {
+            let members = BTreeMap::from([(self.0.own, ())]);
+            let founded = self.0.raft.initialize(members).await;
+            founded.map_err(|error| match error {
+                RaftError::APIError(InitializeError::NotAllowed(_)) => FoundError::IsFounded,
+                RaftError::APIError(other) => FoundError::Stopped(other.to_string()),
+                RaftError::Fatal(fatal) => FoundError::Stopped(fatal.to_string()),
+            })?;
+            let mut watch = self.watch();
+            let mut status = watch.now();
+            while !status.is_leader {
+                if let Some(failure) = status.failure {
+                    return Err(FoundError::Stopped(failure));
+                }
+                let next = watch.changed().await;
+                status = next.ok_or_else(|| FoundError::Stopped(String::from("it was stopped")))?;
             }
-            let next = watch.changed().await;
-            status = next.ok_or_else(|| FoundError::Stopped(String::from("it was stopped")))?;
-        }
-        Ok(())
+            Ok(())
+        })
     }
 
     /// Proposes an entry, and returns when it is committed and this node's image has it. Without a majority it does not return; whoever
@@ -150,31 +157,33 @@ impl Group {
     ///
     /// # Errors
     /// See [`ProposeError`].
-    pub async fn propose(&self, entry: Bytes) -> Result<EntryId, ProposeError> {
-        if entry.len() > ENTRY_BYTES_MAX {
-            return Err(ProposeError::TooLong(entry.len()));
-        }
-        let proposals = &self.0.proposals;
-        if proposals.get() >= PROPOSALS_MAX {
-            return Err(ProposeError::Busy);
-        }
-        proposals.set(proposals.get() + 1);
-        let _proposing = Proposing(proposals);
-        match self.0.raft.client_write(Proposal(entry)).await {
-            Ok(written) => Ok((&written.log_id).into()),
-            Err(RaftError::Fatal(fatal)) => Err(ProposeError::Stopped(fatal.to_string())),
-            Err(RaftError::APIError(ClientWriteError::ForwardToLeader(forward))) => {
-                Err(ProposeError::NotLeader {
-                    leader: forward.leader_id,
-                })
+    pub fn propose(&self, entry: Bytes) -> LocalBoxFuture<'_, Result<EntryId, ProposeError>> {
+        Box::pin(async move {
+            if entry.len() > ENTRY_BYTES_MAX {
+                return Err(ProposeError::TooLong(entry.len()));
             }
-            Err(RaftError::APIError(ClientWriteError::LogEntryDiscarded(forward))) => {
-                Err(ProposeError::FateUnknown {
-                    leader: forward.leader_id,
-                })
+            let proposals = &self.0.proposals;
+            if proposals.get() >= PROPOSALS_MAX {
+                return Err(ProposeError::Busy);
             }
-            Err(RaftError::APIError(other)) => Err(ProposeError::Stopped(other.to_string())),
-        }
+            proposals.set(proposals.get() + 1);
+            let _proposing = Proposing(proposals);
+            match self.0.raft.client_write(Proposal(entry)).await {
+                Ok(written) => Ok((&written.log_id).into()),
+                Err(RaftError::Fatal(fatal)) => Err(ProposeError::Stopped(fatal.to_string())),
+                Err(RaftError::APIError(ClientWriteError::ForwardToLeader(forward))) => {
+                    Err(ProposeError::NotLeader {
+                        leader: forward.leader_id,
+                    })
+                }
+                Err(RaftError::APIError(ClientWriteError::LogEntryDiscarded(forward))) => {
+                    Err(ProposeError::FateUnknown {
+                        leader: forward.leader_id,
+                    })
+                }
+                Err(RaftError::APIError(other)) => Err(ProposeError::Stopped(other.to_string())),
+            }
+        })
     }
 
     /// The group as this node sees it.
@@ -191,46 +200,54 @@ impl Group {
     ///
     /// # Errors
     /// See [`ChangeError`].
-    pub async fn add_learner(&self, member: Member) -> Result<(), ChangeError> {
-        let _changing = self.begin_change()?;
-        self.end_earlier_change().await?;
-        let added = self.0.raft.add_learner(member, (), true).await;
-        added.map(drop).map_err(change_error)
+    pub fn add_learner(&self, member: Member) -> LocalBoxFuture<'_, Result<(), ChangeError>> {
+        Box::pin(async move {
+            let _changing = self.begin_change()?;
+            self.end_earlier_change().await?;
+            let added = self.0.raft.add_learner(member, (), true).await;
+            added.map(drop).map_err(change_error)
+        })
     }
 
     /// Gives learners a vote, all in one change. They should have caught up: what is proposed waits for them from then on.
     ///
     /// # Errors
     /// See [`ChangeError`].
-    pub async fn add_voters(&self, members: BTreeSet<Member>) -> Result<(), ChangeError> {
-        self.change(ChangeMembers::AddVoterIds(members), true).await
+    pub fn add_voters(&self, members: BTreeSet<Member>) -> LocalBoxFuture<'_, Result<(), ChangeError>> {
+        Box::pin(async move { self.change(ChangeMembers::AddVoterIds(members), true).await })
     }
 
     /// Takes a node's vote, and leaves it a learner. A leader that takes its own gives up its office.
     ///
     /// # Errors
     /// See [`ChangeError`].
-    pub async fn remove_voter(&self, member: Member) -> Result<(), ChangeError> {
-        self.change(ChangeMembers::RemoveVoters(BTreeSet::from([member])), true)
-            .await
+    pub fn remove_voter(&self, member: Member) -> LocalBoxFuture<'_, Result<(), ChangeError>> {
+        Box::pin(async move {
+            self.change(ChangeMembers::RemoveVoters(BTreeSet::from([member])), true)
+                .await
+        })
     }
 
     /// Lets go of a learner.
     ///
     /// # Errors
     /// See [`ChangeError`].
-    pub async fn remove_learner(&self, member: Member) -> Result<(), ChangeError> {
-        self.change(ChangeMembers::RemoveNodes(BTreeSet::from([member])), true)
-            .await
+    pub fn remove_learner(&self, member: Member) -> LocalBoxFuture<'_, Result<(), ChangeError>> {
+        Box::pin(async move {
+            self.change(ChangeMembers::RemoveNodes(BTreeSet::from([member])), true)
+                .await
+        })
     }
 
     /// Brings a change of voters to its end that an earlier leader began. Every other change does so, too, before its own.
     ///
     /// # Errors
     /// See [`ChangeError`].
-    pub async fn end_change(&self) -> Result<(), ChangeError> {
-        let _changing = self.begin_change()?;
-        self.end_earlier_change().await
+    pub fn end_change(&self) -> LocalBoxFuture<'_, Result<(), ChangeError>> {
+        Box::pin(async move {
+            let _changing = self.begin_change()?;
+            self.end_earlier_change().await
+        })
     }
 
     /// Has this node, which leads, hand its office to another voter. Returns when that was asked: from then on this node takes no proposals,
@@ -238,41 +255,45 @@ impl Group {
     ///
     /// # Errors
     /// See [`ChangeError`].
-    pub async fn hand_over(&self, to: Member) -> Result<(), ChangeError> {
-        let _changing = self.begin_change()?;
-        let Status {
-            is_leader,
-            leader,
-            voters,
-            ..
-        } = self.status();
-        if !is_leader {
-            return Err(ChangeError::NotLeader { leader });
-        }
-        // The library would hand it to anybody, and take no proposals for ever after.
-        if to == self.0.own || !voters.contains(&to) {
-            return Err(ChangeError::Refused(format!("node {to} is no other voter")));
-        }
-        let handed = self.0.raft.trigger().transfer_leader(to).await;
-        handed.map_err(|fatal| ChangeError::Stopped(fatal.to_string()))
+    pub fn hand_over(&self, to: Member) -> LocalBoxFuture<'_, Result<(), ChangeError>> {
+        Box::pin(async move {
+            let _changing = self.begin_change()?;
+            let Status {
+                is_leader,
+                leader,
+                voters,
+                ..
+            } = self.status();
+            if !is_leader {
+                return Err(ChangeError::NotLeader { leader });
+            }
+            // The library would hand it to anybody, and take no proposals for ever after.
+            if to == self.0.own || !voters.contains(&to) {
+                return Err(ChangeError::Refused(format!("node {to} is no other voter")));
+            }
+            let handed = self.0.raft.trigger().transfer_leader(to).await;
+            handed.map_err(|fatal| ChangeError::Stopped(fatal.to_string()))
+        })
     }
 
     /// Has this node stand for election at once, for whoever calls knows that the leader `from` has ended: voters need not wait until it has
     /// been silent for so long. Does nothing if this node has no vote, or another one leads by now. A leader that has not ended gives
     /// up its office to a vote, as to any later one; nothing else comes of a mistake.
-    pub async fn take_over(&self, from: Member) {
-        let status = self.status();
-        if status.leader != Some(from) || !status.voters.contains(&self.0.own) {
-            return;
-        }
-        let metrics = self.0.raft.metrics();
-        let (vote, applied) = {
-            let metrics = metrics.borrow_watched();
-            (metrics.vote, metrics.last_applied)
-        };
-        let office = TransferLeaderRequest::new(vote, self.0.own, applied);
-        // A group that has stopped tells why by its status.
-        let _ = self.0.raft.handle_transfer_leader(office).await;
+    pub fn take_over(&self, from: Member) -> LocalBoxFuture<'_, ()> {
+        Box::pin(async move {
+            let status = self.status();
+            if status.leader != Some(from) || !status.voters.contains(&self.0.own) {
+                return;
+            }
+            let metrics = self.0.raft.metrics();
+            let (vote, applied) = {
+                let metrics = metrics.borrow_watched();
+                (metrics.vote, metrics.last_applied)
+            };
+            let office = TransferLeaderRequest::new(vote, self.0.own, applied);
+            // A group that has stopped tells why by its status.
+            let _ = self.0.raft.handle_transfer_leader(office).await;
+        })
     }
 
     /// Takes in a message of another node.
@@ -284,9 +305,11 @@ impl Group {
     }
 
     /// Ends this node's part in order.
-    pub async fn stop(&self) {
-        // A task that has failed has told why.
-        let _ = self.0.raft.shutdown().await;
+    pub fn stop(&self) -> LocalBoxFuture<'_, ()> {
+        Box::pin(async move {
+            // A task that has failed has told why.
+            let _ = self.0.raft.shutdown().await;
+        })
     }
 
     fn begin_change(&self) -> Result<Changing<'_>, ChangeError> {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use futures_util::future::LocalBoxFuture;
 use openraft::async_runtime::WatchReceiver;
 use openraft::type_config::alias::WatchReceiverOf;
 use openraft::{RaftMetrics, ServerState};
@@ -75,8 +76,10 @@ impl Watch {
     }
 
     /// Waits for a status that this watch has not shown yet; `None` when the group has ended.
-    pub async fn changed(&mut self) -> Option<Status> {
-        self.0.changed().await.ok()?;
-        Some(Status::of(&self.0.borrow_and_update()))
+    pub fn changed(&mut self) -> LocalBoxFuture<'_, Option<Status>> {
+        Box::pin(async move {
+            self.0.changed().await.ok()?;
+            Some(Status::of(&self.0.borrow_and_update()))
+        })
     }
 }

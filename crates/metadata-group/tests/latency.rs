@@ -84,7 +84,7 @@ fn latency_of_a_group_of_one() {
             random: Random::SYSTEM,
             transport: Rc::new(Nobody),
         };
-        let group = Group::start(identity, parts, &Settings::default(), Nothing)
+        let group = Group::start(identity, parts, &Settings::default(), Box::new(Nothing))
             .await
             .expect("it starts");
         group.found().await.expect("it is new");

@@ -278,7 +278,7 @@ impl Life {
             transport: self.transport,
         };
         let (node, history) = (self.identity.own, self.history);
-        let group = match Group::start(self.identity, parts, &self.settings, self.image).await {
+        let group = match Group::start(self.identity, parts, &self.settings, Box::new(self.image)).await {
             Ok(group) => group,
             Err(StartError::Store(StoreError::Failed { .. }) | StartError::Refused(_)) => {
                 self.has_failed.set(true);

@@ -36,7 +36,7 @@ impl Core {
             transport: Rc::new(Links(self.peers.clone())),
         };
         let applier = Applier(log.applied.clone());
-        let started = Group::start(identity, parts, &Settings::default(), applier).await;
+        let started = Group::start(identity, parts, &Settings::default(), Box::new(applier)).await;
         let group = started.map_err(|error| error.to_string())?;
         assert!(log.group.set(group).is_ok(), "a node starts once");
         Ok(())
