@@ -1,4 +1,4 @@
-//! `ropewalk config get|set|unset`: configs of topics and nodes, read and changed while the nodes run.
+//! `ropewalk config get|set|unset`: configs of topics, groups and nodes, read and changed while the nodes run.
 //!
 //! Works on any broker that speaks Kafka's protocol. A command changes everything it names, or nothing.
 
@@ -13,16 +13,17 @@ use crate::remote::Remote;
 
 #[derive(Subcommand)]
 pub(crate) enum ConfigCommand {
-    /// Show the configs of a topic or a node that runs, and where their values come from
+    /// Show the configs of a topic, a group or a node that runs, and where their values come from
     #[command(after_help = "Examples:
   ropewalk config get --topic orders
   ropewalk config get --topic orders retention.ms --json
   ropewalk config get --node 1")]
     Get(GetArguments),
-    /// Give configs of a topic or a node a value, at once and without a restart
+    /// Give configs of a topic, a group or a node a value, at once and without a restart
     #[command(after_help = "Examples:
   ropewalk config set --topic orders retention.ms=1h segment.bytes=16MiB
   ropewalk config set --topic orders cleanup.policy=compact --dry-run
+  ropewalk config set --group billing consumer.session.timeout.ms=1m
   ropewalk config set --all-nodes log.retention.ms=1d")]
     Set(SetArguments),
     /// Give up values that were set, so that the defaults go again
@@ -82,6 +83,9 @@ struct Of {
     /// The configs of this topic
     #[arg(short, long, value_name = "NAME")]
     topic: Option<String>,
+    /// The configs of this group, whether it is there or not
+    #[arg(long, value_name = "NAME")]
+    group: Option<String>,
     /// The configs of the node of this number
     #[arg(long, value_name = "ID")]
     node: Option<i32>,
@@ -92,10 +96,11 @@ struct Of {
 
 impl Of {
     fn resource(&self) -> ConfigResource {
-        match (&self.topic, self.node) {
-            (Some(topic), _) => ConfigResource::Topic(topic.clone()),
-            (None, Some(node)) => ConfigResource::Node(node),
-            (None, None) => ConfigResource::AllNodes,
+        match (&self.topic, &self.group, self.node) {
+            (Some(topic), _, _) => ConfigResource::Topic(topic.clone()),
+            (None, Some(group), _) => ConfigResource::Group(group.clone()),
+            (None, None, Some(node)) => ConfigResource::Node(node),
+            (None, None, None) => ConfigResource::AllNodes,
         }
     }
 
@@ -103,6 +108,7 @@ impl Of {
     fn flag(&self) -> String {
         match self.resource() {
             ConfigResource::Topic(topic) => format!("--topic {topic}"),
+            ConfigResource::Group(group) => format!("--group {group}"),
             ConfigResource::Node(node) => format!("--node {node}"),
             ConfigResource::AllNodes => "--all-nodes".to_owned(),
         }
@@ -238,6 +244,7 @@ pub(crate) fn config_json(config: &ConfigEntry, resource: &ConfigResource) -> Va
 fn source_word(source: ConfigSource) -> &'static str {
     match source {
         ConfigSource::Topic => "topic",
+        ConfigSource::Group => "group",
         ConfigSource::Node => "node",
         ConfigSource::AllNodes => "cluster",
         ConfigSource::Started => "start",
@@ -248,6 +255,7 @@ fn source_word(source: ConfigSource) -> &'static str {
 fn origin(source: ConfigSource) -> &'static str {
     match source {
         ConfigSource::Topic => "this topic",
+        ConfigSource::Group => "this group",
         ConfigSource::Node => "this node",
         ConfigSource::AllNodes => "all nodes",
         ConfigSource::Started => "the node's configuration",

@@ -10,6 +10,7 @@ use crate::error::{Result, succeeded};
 /// Kafka's numbers for what has configs.
 const TOPIC_RESOURCE: i8 = 2;
 const BROKER_RESOURCE: i8 = 4;
+const GROUP_RESOURCE: i8 = 32;
 /// Kafka's numbers for what is done to one config.
 const SET_OPERATION: i8 = 0;
 const DELETE_OPERATION: i8 = 1;
@@ -19,6 +20,8 @@ const DELETE_OPERATION: i8 = 1;
 pub enum ConfigResource {
     /// The topic of this name.
     Topic(String),
+    /// The group of this name, which need not be there.
+    Group(String),
     /// The node of this number.
     Node(i32),
     /// Every node that has no value of its own.
@@ -30,6 +33,7 @@ impl ConfigResource {
     fn named(&self) -> (i8, Text) {
         match self {
             ConfigResource::Topic(name) => (TOPIC_RESOURCE, Text::from(name.as_str())),
+            ConfigResource::Group(name) => (GROUP_RESOURCE, Text::from(name.as_str())),
             ConfigResource::Node(id) => (BROKER_RESOURCE, Text::from(id.to_string())),
             ConfigResource::AllNodes => (BROKER_RESOURCE, Text::EMPTY),
         }
@@ -40,6 +44,7 @@ impl std::fmt::Display for ConfigResource {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             ConfigResource::Topic(name) => write!(out, "topic {name}"),
+            ConfigResource::Group(name) => write!(out, "group {name}"),
             ConfigResource::Node(id) => write!(out, "node {id}"),
             ConfigResource::AllNodes => out.write_str("all nodes"),
         }
@@ -51,6 +56,8 @@ impl std::fmt::Display for ConfigResource {
 pub enum ConfigSource {
     /// Set on the topic.
     Topic,
+    /// Set on the group.
+    Group,
     /// Set for one node while it runs.
     Node,
     /// Set for all nodes while they run.
@@ -68,6 +75,7 @@ impl ConfigSource {
             2 => ConfigSource::Node,
             3 => ConfigSource::AllNodes,
             4 => ConfigSource::Started,
+            8 => ConfigSource::Group,
             _ => ConfigSource::Default,
         }
     }
@@ -94,6 +102,7 @@ impl ConfigEntry {
     pub fn is_set(&self, resource: &ConfigResource) -> bool {
         let own = match resource {
             ConfigResource::Topic(_) => ConfigSource::Topic,
+            ConfigResource::Group(_) => ConfigSource::Group,
             ConfigResource::Node(_) => ConfigSource::Node,
             ConfigResource::AllNodes => ConfigSource::AllNodes,
         };
@@ -203,10 +212,11 @@ mod tests {
     fn a_config_is_set_where_its_value_comes_from() {
         let resources = [
             (ConfigResource::Topic("orders".to_owned()), ConfigSource::Topic),
+            (ConfigResource::Group("readers".to_owned()), ConfigSource::Group),
             (ConfigResource::Node(1), ConfigSource::Node),
             (ConfigResource::AllNodes, ConfigSource::AllNodes),
         ];
-        let sources = [1, 2, 3, 4, 5].map(ConfigSource::of);
+        let sources = [1, 2, 3, 4, 5, 8].map(ConfigSource::of);
         for (resource, own) in &resources {
             for source in sources {
                 let config = ConfigEntry {

@@ -8,10 +8,12 @@
 //! ```text
 //! start    Coordinator::new(settings, wall clock)
 //!          handle_topics(..)   every topic there is
+//!          handle_pace(..)     each group with configs
 //!          replay(key, value)  every record of the groups' log, in its order
 //!          handle_loaded(now)  from here on requests are taken; before, all but heartbeats are refused as "loading"
 //! run      handle_request(now, ticket, request)      one door for all; the ticket comes back with the answer
 //!          handle_topics(now, changes)               whenever topics are made, grow or go
+//!          handle_pace(group, configs)               whenever a group's configs change
 //!          handle_time(now)                          when `deadline()` has come, as long as it has; late is no harm
 //!          handle_persisted(now, id, Ok or Err)      in the order of the ids
 //!          handle_planned(now, planned)              what an `Action::Plan` has given
@@ -45,6 +47,7 @@ mod describe;
 mod expressions;
 mod group;
 mod offsets;
+mod pace;
 mod records;
 mod rounds;
 mod settings;
@@ -62,6 +65,7 @@ pub use assignment::Assignment;
 pub use consumer::{Planned, Planning};
 pub use consumer_protocol::{CONSUMER_TYPE, named_assignment};
 pub use contract::*;
+pub use pace::OwnPace;
 pub use records::GROUPS_TOPIC;
 pub use settings::Settings;
 pub use topics::TopicChange;
@@ -70,6 +74,7 @@ pub use walk::OffsetsPlace;
 use crate::DecodeError;
 use context::{Context, Gate};
 use group::Group;
+use pace::Pace;
 use records::Change;
 use rounds::{Rounds, Visit, WORK_AT_ONCE};
 
@@ -204,6 +209,14 @@ impl Coordinator {
                 ..Visit::default()
             });
         }
+    }
+
+    /// Takes what a group's configs set now: its members are told with their next heartbeats. The group need not be there.
+    pub fn handle_pace(&mut self, group: Name, own: OwnPace) {
+        match own == OwnPace::default() {
+            true => self.cx.paces.remove(&group),
+            false => self.cx.paces.insert(group, own),
+        };
     }
 
     /// Says what became of an [`Action::Persist`].
@@ -432,6 +445,7 @@ impl Coordinator {
             return;
         };
         self.cx.maker.clone_from(&group.maker);
+        self.cx.pace = Pace::of(&self.cx.settings, self.cx.paces.get(name));
         work(group, &mut self.cx);
         let mut asked = note_asked(group, &mut self.cx);
         while let Some((ticket, request)) = group.next_waiting(&mut self.cx) {

@@ -12,6 +12,7 @@ mod apply;
 pub mod broker_config;
 mod command;
 mod configs;
+pub mod group_config;
 mod group_log;
 mod image;
 mod level;
@@ -38,6 +39,7 @@ pub use broker_config::{BrokerConfig, KnownBrokerConfig};
 pub use command::{Address, COMMAND_BYTES_MAX, Command, Drain, Home, ReplicaSet};
 pub(crate) use command::{read_address, read_home, write_address, write_home};
 pub use configs::{ConfigEdit, ConfigOperation, ConfigTarget, ConfigValue, ConfigWish};
+pub use group_config::{GROUP_CONFIGS, GroupConfig};
 pub use group_log::{Effect, GroupImage, PROPOSAL_COMMANDS_MAX, Process, Proposal, image_entries};
 pub use image::ImageWriter;
 pub use level::FeatureLevel;
@@ -92,6 +94,8 @@ pub struct Metadata {
     own: Option<NodeId>,
     /// Configs that clients have set for brokers; the entry without a node is for all of them.
     broker_configs: BTreeMap<Option<NodeId>, BrokerConfig>,
+    /// And for groups.
+    group_configs: BTreeMap<Arc<str>, GroupConfig>,
     /// Configs of topics that set nothing themselves, put together from the three above.
     defaults: TopicConfig,
     cluster: Option<ClusterId>,
@@ -247,6 +251,7 @@ impl Metadata {
             started_with: defaults.clone(),
             own: None,
             broker_configs: BTreeMap::new(),
+            group_configs: BTreeMap::new(),
             defaults,
             cluster: None,
             level: FeatureLevel::FIRST,

@@ -215,6 +215,7 @@ fn plan_code(error: &PlanError) -> ErrorCode {
         PlanError::PartitionCount { max, got, .. } if got > max => ErrorCode::PolicyViolation,
         PlanError::PartitionCount { .. } => ErrorCode::InvalidPartitions,
         PlanError::ClusterFull { .. }
+        | PlanError::GroupConfigsFull { .. }
         | PlanError::MetadataFull { .. }
         | PlanError::MetadataShareTaken { .. }
         | PlanError::TooLarge { .. } => ErrorCode::PolicyViolation,
@@ -245,6 +246,7 @@ fn apply_code(error: &ApplyError) -> ErrorCode {
         }
         // Only configs have needed another level so far.
         ApplyError::LevelTooLow { .. } | ApplyError::Config(_) => ErrorCode::InvalidConfig,
+        ApplyError::GroupName { .. } => ErrorCode::InvalidGroupId,
         ApplyError::LevelReached { .. } => ErrorCode::FeatureUpdateFailed,
         ApplyError::NoPartitions | ApplyError::PartitionsExhausted | ApplyError::PartitionsChanged { .. } => {
             ErrorCode::InvalidPartitions

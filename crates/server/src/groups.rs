@@ -19,12 +19,14 @@ use std::sync::Arc;
 use kafka_wire::ErrorCode;
 use platform::slices::next_slice;
 use protocol::groups::{
-    Answer, Ask, CommitPending, GROUPS_TOPIC, GroupError, ListGroups, ListedGroup, Name, Request, TopicChange,
+    Answer, Ask, CommitPending, GROUPS_TOPIC, GroupError, ListGroups, ListedGroup, Name, OwnPace, Request,
+    TopicChange,
 };
 use protocol::leader::NodeId;
+use protocol::metadata::group_config::{HEARTBEAT_INTERVAL, SESSION_TIMEOUT};
 use protocol::metadata::{
-    Command, ConfigChange, INTERNAL_REPLICAS, NewTopic, PlanError, PlanLimits, Plans, Topic, fresh_topic_id,
-    is_order_log,
+    Command, ConfigChange, GroupConfig, INTERNAL_REPLICAS, NewTopic, PlanError, PlanLimits, Plans, Topic,
+    fresh_topic_id, is_order_log,
 };
 use protocol::order::keeper_of;
 use protocol::{ApplyError, Leader, groups};
@@ -372,6 +374,8 @@ impl Core {
                 }
                 hosts.entry(partition.index).or_insert_with(|| {
                     let topics = metadata.listed_from("").flat_map(there).collect();
+                    let paces = metadata.group_configs();
+                    let paces = paces.map(|(group, config)| (Arc::clone(group), own_pace(Some(config))));
                     let settings = settings(&self.facts.config.groups);
                     let change_log = self.facts.change_log.clone();
                     GroupHost::open(
@@ -383,7 +387,7 @@ impl Core {
                         self.planner.clone(),
                         settings,
                         change_log,
-                        topics,
+                        (topics, paces.collect()),
                     )
                 });
             }
@@ -419,6 +423,24 @@ impl Core {
         for host in self.groups.hosts.borrow().values() {
             host.handle_topics(changes);
         }
+    }
+}
+
+impl Core {
+    /// Tells the coordinators here what a group's configs set now.
+    pub(crate) fn tell_pace(&self, group: &Name) {
+        let own = self.with_metadata(|metadata| own_pace(metadata.group_config(group)));
+        for host in self.groups.hosts.borrow().values() {
+            host.handle_pace(Name::clone(group), own);
+        }
+    }
+}
+
+fn own_pace(config: Option<&GroupConfig>) -> OwnPace {
+    let time = |name| config.and_then(|config| config.time(name));
+    OwnPace {
+        session_timeout: time(SESSION_TIMEOUT),
+        heartbeat_interval: time(HEARTBEAT_INTERVAL),
     }
 }
 

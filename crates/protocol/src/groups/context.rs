@@ -2,7 +2,7 @@
 //!
 //! A group asks here for an answer, a durable change or a moment to be woken; it never reaches another group.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,6 +11,7 @@ use record::whole_ms;
 use super::consumer::Planning;
 use super::contract::{Action, Answer, GroupError, Name, PersistId, Request, StoredRecord, Ticket};
 use super::expressions::Expressions;
+use super::pace::{OwnPace, Pace};
 use super::records::Change;
 use super::settings::Settings;
 use super::shares::Shares;
@@ -75,6 +76,10 @@ pub(crate) struct Context {
     pub(crate) shares: Shares,
     /// The client that made the group at work.
     pub(crate) maker: Option<Name>,
+    /// The pace of the group at work.
+    pub(crate) pace: Pace,
+    /// Of groups that have configs of their own.
+    pub(crate) paces: BTreeMap<Name, OwnPace>,
     /// Bytes that requests that wait and changes under way take, roughly.
     pub(crate) waiting_bytes: usize,
     pub(crate) transactions: Transactions,
@@ -97,6 +102,8 @@ pub(crate) struct Asked {
 impl Context {
     pub(crate) fn new(settings: Settings, unix_ms_at_zero: i64) -> Context {
         Context {
+            pace: Pace::of(&settings, None),
+            paces: BTreeMap::new(),
             settings,
             topics: Arc::default(),
             expressions: Expressions::default(),

@@ -33,6 +33,14 @@ pub enum ApplyError {
     /// Before anything else, the cluster must be formatted.
     #[error("the cluster has not been formatted")]
     NotFormatted,
+    /// No group has such a name.
+    #[error("the name of a group has 1 to {max} bytes, not {bytes}")]
+    GroupName {
+        /// Its bytes.
+        bytes: usize,
+        /// The most that there may be.
+        max: usize,
+    },
     /// No such node.
     #[error("node {node} is unknown")]
     UnknownNode {
@@ -324,6 +332,7 @@ impl Metadata {
                 topic.settings = TopicSettings::resolve(&topic.config, &self.defaults);
             }
             Command::SetBrokerConfig { broker, changes } => self.set_broker_config(*broker, changes),
+            Command::SetGroupConfig { group, changes } => self.set_group_config(group, changes),
             Command::AllocateProducerIds { next, .. } => self.next_producer_id = *next,
             Command::OpenEpoch {
                 partition,
@@ -459,6 +468,7 @@ impl Metadata {
                 }
                 Ok(changes.iter().try_for_each(BrokerConfig::check)?)
             }
+            Command::SetGroupConfig { group, changes } => self.check_group_config(group, changes),
             Command::AllocateProducerIds { first, next }
                 if *first != self.next_producer_id || next <= first =>
             {

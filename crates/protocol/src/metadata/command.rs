@@ -117,6 +117,13 @@ pub enum Command {
         /// The changes.
         changes: Vec<ConfigChange>,
     },
+    /// Changes configs of one group, which need not be there.
+    SetGroupConfig {
+        /// Its name.
+        group: Arc<str>,
+        /// The changes.
+        changes: Vec<ConfigChange>,
+    },
     /// Hands out the producer ids from `first` up to, not including, `next`.
     AllocateProducerIds {
         /// The first id handed out; somebody else may have taken it.
@@ -203,9 +210,10 @@ pub const COMMAND_BYTES_MAX: usize = 384 << 10;
 
 const FORMAT: &str = "metadata command";
 /// Says since version 2 for which client's address topics are made or changed, and since 3 how other nodes reach a node. Since 4 there are
-/// changes of replicas, and nodes that are drained or removed, since 5 the racks of nodes, since 6 epochs that are opened uncleanly, and since 7
-/// feature levels.
-const VERSION: u8 = 7;
+/// changes of replicas, and nodes that are drained or removed, since 5 the racks of nodes, since 6 epochs that are opened uncleanly, since 7
+/// feature levels, and since 8 configs of groups.
+const VERSION: u8 = 8;
+const VERSION_OF_LEVELS: u8 = 7;
 /// All other commands are written in this: programs that know no feature levels read it.
 const VERSION_BEFORE_LEVELS: u8 = 5;
 const VERSION_OF_UNCLEAN_OPENINGS: u8 = 6;
@@ -213,6 +221,7 @@ const VERSION_OF_UNCLEAN_OPENINGS: u8 = 6;
 const DOUBT_KIND: u8 = 17;
 const UNCLEAN_KIND: u8 = 18;
 const LEVEL_KIND: u8 = 19;
+const GROUP_CONFIG_KIND: u8 = 20;
 const FIRST_WITH_CLIENTS: u8 = 2;
 const FIRST_WITH_HOMES: u8 = 3;
 const FIRST_WITH_RACKS: u8 = 5;
@@ -229,9 +238,9 @@ impl Command {
     #[must_use]
     pub fn changes_nothing(&self) -> bool {
         match self {
-            Command::SetTopicConfig { changes, .. } | Command::SetBrokerConfig { changes, .. } => {
-                changes.is_empty()
-            }
+            Command::SetTopicConfig { changes, .. }
+            | Command::SetBrokerConfig { changes, .. }
+            | Command::SetGroupConfig { changes, .. } => changes.is_empty(),
             _ => false,
         }
     }
@@ -242,7 +251,8 @@ impl Command {
         match self {
             Command::CreateTopic { config: changes, .. }
             | Command::SetTopicConfig { changes, .. }
-            | Command::SetBrokerConfig { changes, .. } => {
+            | Command::SetBrokerConfig { changes, .. }
+            | Command::SetGroupConfig { changes, .. } => {
                 let values = changes.iter().filter_map(|change| change.value.as_ref());
                 values.map(|value| value.len()).sum()
             }
@@ -290,9 +300,10 @@ impl Command {
             | Command::DoubtNode { .. }
             | Command::SetFeatureLevel { .. }
             | Command::AllocateProducerIds { .. } => true,
-            Command::CreateTopic { .. } | Command::CreatePartitions { .. } | Command::SetReplicas { .. } => {
-                false
-            }
+            Command::CreateTopic { .. }
+            | Command::CreatePartitions { .. }
+            | Command::SetReplicas { .. }
+            | Command::SetGroupConfig { .. } => false,
             Command::DeleteTopic { .. }
             | Command::SetTopicConfig { .. }
             | Command::SetBrokerConfig { .. } => self.frees_room(),
@@ -306,6 +317,7 @@ impl Command {
             self,
             Command::SetTopicConfig { .. }
                 | Command::SetBrokerConfig { .. }
+                | Command::SetGroupConfig { .. }
                 | Command::DrainNode { .. }
                 | Command::AllocateProducerIds { .. }
         )
@@ -315,7 +327,8 @@ impl Command {
     #[must_use]
     pub fn encode(&self) -> Bytes {
         let mut writer = Writer::open(match self {
-            Command::SetFeatureLevel { .. } => VERSION,
+            Command::SetGroupConfig { .. } => VERSION,
+            Command::SetFeatureLevel { .. } => VERSION_OF_LEVELS,
             Command::OpenUncleanly { .. } => VERSION_OF_UNCLEAN_OPENINGS,
             _ => VERSION_BEFORE_LEVELS,
         });
@@ -380,6 +393,11 @@ impl Command {
             Command::SetBrokerConfig { broker, changes } => {
                 writer.u8(9);
                 write_broker(&mut writer, *broker);
+                write_changes(&mut writer, changes);
+            }
+            Command::SetGroupConfig { group, changes } => {
+                writer.u8(GROUP_CONFIG_KIND);
+                writer.text(group);
                 write_changes(&mut writer, changes);
             }
             Command::AllocateProducerIds { first, next } => {
@@ -565,6 +583,10 @@ fn read_command(reader: &mut Reader<'_>, version: u8) -> Result<Command, DecodeE
         },
         LEVEL_KIND => Command::SetFeatureLevel {
             level: read_level(reader)?,
+        },
+        GROUP_CONFIG_KIND => Command::SetGroupConfig {
+            group: reader.text("group")?.into(),
+            changes: read_changes(reader)?,
         },
         value => {
             return Err(DecodeError::UnknownKind {

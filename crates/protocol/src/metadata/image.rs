@@ -30,8 +30,8 @@ use crate::producers::ProducerId;
 
 const FORMAT: &str = "metadata image";
 /// Says since version 2 how other nodes reach a node, and which have joined and not started; since 3 which replicas change, and which nodes are
-/// drained; since 4 the racks of nodes; since 5 the epochs that were opened uncleanly; since 6 the feature level.
-const VERSION: u8 = 6;
+/// drained; since 4 the racks of nodes; since 5 the epochs that were opened uncleanly; since 6 the feature level; since 7 the configs of groups.
+const VERSION: u8 = 7;
 /// An image of the first feature level is written in this, or in the next if an epoch was opened uncleanly: programs that know no levels read it.
 const VERSION_BEFORE_LEVELS: u8 = 4;
 const FIRST_WITH_HOMES: u8 = 2;
@@ -39,6 +39,7 @@ const FIRST_WITH_REASSIGNMENTS: u8 = 3;
 const FIRST_WITH_RACKS: u8 = 4;
 const FIRST_WITH_UNCLEAN_EPOCHS: u8 = 5;
 const FIRST_WITH_LEVELS: u8 = 6;
+const FIRST_WITH_GROUP_CONFIGS: u8 = 7;
 const CHECKSUM_BYTES: usize = 8;
 /// Incarnations and epochs: far from what counting up could reach, so that what goes on from there never overflows.
 const COUNT_MAX: i32 = i32::MAX / 2;
@@ -68,6 +69,8 @@ impl ImageWriter {
                 VERSION_BEFORE_LEVELS
             }
             FeatureLevel::FIRST => FIRST_WITH_UNCLEAN_EPOCHS,
+            // Programs that know the level may know no configs of groups.
+            _ if image.group_configs.is_empty() => FIRST_WITH_LEVELS,
             _ => VERSION,
         };
         let mut writer = Writer::open(version);
@@ -94,6 +97,13 @@ impl ImageWriter {
         for (broker, config) in &image.broker_configs {
             write_broker(&mut writer, *broker);
             write_values(&mut writer, config.iter());
+        }
+        if version >= FIRST_WITH_GROUP_CONFIGS {
+            writer.count(image.group_configs.len());
+            for (group, config) in &image.group_configs {
+                writer.text(group);
+                write_values(&mut writer, config.iter());
+            }
         }
         writer.count(image.topics.len());
         ImageWriter {
@@ -217,6 +227,9 @@ impl Metadata {
             made.map_err(|_| impossible("configs of a broker"))?;
             self.broker_configs.insert(broker, config);
         }
+        if version >= FIRST_WITH_GROUP_CONFIGS {
+            self.read_group_configs(reader)?;
+        }
         for _ in 0..reader.count("topics", 28)? {
             let topic = self.read_topic(reader, version)?;
             self.insert_topic(topic);
@@ -232,6 +245,20 @@ impl Metadata {
             possible(is_new, "node")?;
             let home = read_home(reader)?.ok_or(impossible("home of a node"))?;
             self.joined.insert(id, home);
+        }
+        Ok(())
+    }
+
+    fn read_group_configs(&mut self, reader: &mut Reader<'_>) -> Result<(), DecodeError> {
+        for _ in 0..reader.count("groups with configs", 8)? {
+            let group: Arc<str> = reader.text("group")?.into();
+            let changes = read_changes(reader)?;
+            let is_sound = !changes.is_empty() && self.check_group_config(&group, &changes).is_ok();
+            possible(
+                is_sound && follows(&self.group_configs, &group),
+                "configs of a group",
+            )?;
+            self.set_group_config(&group, &changes);
         }
         Ok(())
     }

@@ -30,6 +30,8 @@ impl FeatureLevel {
     const ORDERED_REPLICAS: FeatureLevel = FeatureLevel(4);
     /// Several nodes may hold logs with transactions, and ask each other about them.
     pub(super) const TRANSACTIONS: FeatureLevel = FeatureLevel(5);
+    /// Groups may have configs.
+    const GROUP_CONFIGS: FeatureLevel = FeatureLevel(5);
     /// The newest that this program knows. Levels themselves can be told since 2.
     pub const NEWEST: FeatureLevel = FeatureLevel(5);
 
@@ -57,6 +59,7 @@ impl Command {
                 let levels = config.iter().map(ConfigChange::level);
                 levels.max().unwrap_or(FeatureLevel::FIRST)
             }
+            Command::SetGroupConfig { .. } => FeatureLevel::GROUP_CONFIGS,
             _ => FeatureLevel::FIRST,
         }
     }

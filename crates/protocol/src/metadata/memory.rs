@@ -94,6 +94,8 @@ pub struct Plans {
     pub(super) client: Option<IpAddr>,
     /// Partitions that the plans until now add.
     pub(super) partitions: usize,
+    /// Groups that they give their first configs.
+    pub(super) groups: usize,
     /// Bytes that they add to the image,
     bytes: usize,
     /// and to the client's share.

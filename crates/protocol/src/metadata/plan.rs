@@ -85,6 +85,14 @@ pub enum PlanError {
         /// The number that there would be.
         wanted: usize,
     },
+    /// Too many groups would have configs (Kafka: POLICY_VIOLATION).
+    #[error(
+        "{max} groups can have configs, and so many do: give up those of a group that needs none any more"
+    )]
+    GroupConfigsFull {
+        /// The most.
+        max: usize,
+    },
     /// Fewer than one replica, or more than there are nodes (Kafka: INVALID_REPLICATION_FACTOR).
     #[error("{}", told_replica_count(*.got, *.nodes))]
     ReplicaCount {

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 
 use record::DirectoryId;
 
+use super::group_config::{HEARTBEAT_INTERVAL, SESSION_TIMEOUT};
 use super::*;
 use crate::DecodeError;
 use crate::order::order_log_of;
@@ -625,10 +626,10 @@ fn commands_of_version_1_name_no_client() {
 #[test]
 fn unknown_versions_and_kinds_are_refused() {
     let mut bytes = start(0).encode().to_vec();
-    bytes[0] = 8;
+    bytes[0] = 9;
     assert!(matches!(
         Command::decode(&bytes),
-        Err(DecodeError::UnknownVersion { got: 8, known: 7, .. })
+        Err(DecodeError::UnknownVersion { got: 9, known: 8, .. })
     ));
     assert_eq!(
         Command::decode(&[1, 99]),
@@ -660,6 +661,16 @@ fn any_change() -> impl Strategy<Value = ConfigChange> {
         name: name.into(),
         value: value.map(Into::into),
     })
+}
+
+fn group_changes() -> impl Strategy<Value = Vec<ConfigChange>> {
+    let name = prop::sample::select(vec![HEARTBEAT_INTERVAL, SESSION_TIMEOUT, "nonsense"]);
+    let value = prop::option::of(prop::sample::select(vec!["50000", "7000", "-1"]));
+    let change = (name, value).prop_map(|(name, value): (&str, Option<&str>)| ConfigChange {
+        name: name.into(),
+        value: value.map(Into::into),
+    });
+    prop::collection::vec(change, 0..3)
 }
 
 fn broker_changes() -> impl Strategy<Value = Vec<ConfigChange>> {
@@ -838,6 +849,12 @@ pub(super) fn any_command() -> impl Strategy<Value = Command> {
         }),
         (prop::option::of((-1..3).prop_map(NodeId)), broker_changes())
             .prop_map(|(broker, changes)| Command::SetBrokerConfig { broker, changes }),
+        (prop::sample::select(vec!["", "g", "h"]), group_changes()).prop_map(|(group, changes)| {
+            Command::SetGroupConfig {
+                group: group.into(),
+                changes,
+            }
+        }),
         (0..3i64, 0..4i64).prop_map(|(first, next)| Command::AllocateProducerIds {
             first: ProducerId(first),
             next: ProducerId(next)

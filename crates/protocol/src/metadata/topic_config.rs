@@ -45,6 +45,12 @@ pub enum ConfigError {
         /// The name.
         name: String,
     },
+    /// No group config of this name is served.
+    #[error("Unknown group config name: {name}")]
+    UnknownOfGroup {
+        /// The name.
+        name: String,
+    },
     /// No value that anybody needs is so long.
     #[error("the value of {name} has {bytes} bytes, {bytes_max} are allowed")]
     TooLong {
@@ -180,6 +186,8 @@ pub enum ConfigSource {
     Broker,
     /// Set on this topic (Kafka: DYNAMIC_TOPIC_CONFIG).
     Topic,
+    /// Set on this group (Kafka: DYNAMIC_GROUP_CONFIG).
+    Group,
 }
 
 /// One config of one topic, as DescribeConfigs tells it. None is sensitive or read-only.

@@ -12,8 +12,8 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use protocol::groups::{
-    Action, Answer, Assignment, Coordinator, Name, NotPersisted, PersistId, Request, Settings, StoredRecord,
-    Ticket, TopicChange,
+    Action, Answer, Assignment, Coordinator, Name, NotPersisted, OwnPace, PersistId, Request, Settings,
+    StoredRecord, Ticket, TopicChange,
 };
 use record::{TopicId, whole_ms};
 
@@ -29,7 +29,7 @@ macro_rules! scenarios {
 scenarios! {
     offsets expiry expiry_gathering join fencing limits static_members rebalance_timeouts
     consumer_join consumer_refusals consumer_timeouts consumer_static consumer_regex consumer_classic migration
-    late_commits mixed_members transactions transactions_and_groups
+    late_commits mixed_members pace transactions transactions_and_groups
 }
 
 fn play(script: &str) {
@@ -130,6 +130,13 @@ impl Stage {
             ["topic", topic, "is", "deleted"] => self.delete_topic(topic),
             ["wait", time] => self.wait(time),
             ["the", "clock", "is", "set", time, "ahead"] => self.set_clock(time),
+            ["the", "session", "of", group, "is", time] => {
+                let own = OwnPace {
+                    session_timeout: Some(seconds(time)),
+                    ..OwnPace::default()
+                };
+                self.coordinator.handle_pace(group.into(), own);
+            }
             ["the", "log", "refuses"] => self.log = Log::Refuses,
             ["the", "log", "holds", "back"] => self.log = Log::HoldsBack,
             ["the", "log", "takes", "everything"] => self.release_log(Ok(())),

@@ -1,6 +1,6 @@
-//! AlterConfigs and IncrementalAlterConfigs: configs of topics and brokers, changed while the node runs.
+//! AlterConfigs and IncrementalAlterConfigs: configs of topics, brokers and groups, changed while the node runs.
 //!
-//! The changes of one topic or broker are made all together or not at all, each topic or broker by itself; all of a request is
+//! The changes of one resource are made all together or not at all, each resource by itself; all of a request is
 //! one change of the metadata. An answer comes when every core works by the new values. A change that would have no effect
 //! before a restart is refused.
 
@@ -20,7 +20,7 @@ use protocol::metadata::{
 
 use super::Envelope;
 use super::broker_configs::given_value;
-use super::config_resource::target;
+use super::config_resource::{Resource, resource};
 use super::topic_change::{Refusal, WISHES_IN_ONE_TURN, change, conclude, rehearse};
 use crate::budget::SharedRoom;
 use crate::caller::Caller;
@@ -223,9 +223,11 @@ async fn alter<R: Send + 'static, T: Send + 'static>(
         });
         slices.did(1).await;
     }
-    let plan = |metadata: &Metadata, (target, wish): (ConfigTarget, ConfigWish), plans: &mut Plans| {
-        metadata.plan_configs(target, &wish, plans)
-    };
+    let plan =
+        |metadata: &Metadata, (resource, wish): (Resource, ConfigWish), plans: &mut Plans| match resource {
+            Resource::Known(target) => metadata.plan_configs(target, &wish, plans),
+            Resource::Group(group) => metadata.plan_group_configs(&group, &wish, plans),
+        };
     let made = match validate_only {
         true => rehearse(core, caller, aimed, plan).await,
         false => change(core, caller, room.clone(), PATIENCE, aimed, plan).await,
@@ -262,17 +264,18 @@ fn aim(
     resource_type: i8,
     name: &str,
     wish: Result<ConfigWish, Refusal>,
-) -> Result<(ConfigTarget, ConfigWish), Refusal> {
-    let target = target(core, resource_type, name)?;
+) -> Result<(Resource, ConfigWish), Refusal> {
+    let resource = resource(core, resource_type, name)?;
     let wish = wish?;
-    match target {
-        ConfigTarget::Topic(_) if is_internal(name) => Ok((target, keep_fixed(name, wish)?)),
-        ConfigTarget::Topic(_) => Ok((target, wish)),
-        ConfigTarget::Broker(_) | ConfigTarget::AllBrokers => {
+    let wish = match resource {
+        Resource::Known(ConfigTarget::Topic(_)) if is_internal(name) => keep_fixed(name, wish)?,
+        Resource::Known(ConfigTarget::Broker(_) | ConfigTarget::AllBrokers) => {
             check_changeable(&wish)?;
-            Ok((target, wish))
+            wish
         }
-    }
+        Resource::Known(ConfigTarget::Topic(_)) | Resource::Group(_) => wish,
+    };
+    Ok((resource, wish))
 }
 
 /// A wish about an internal topic, after which the topic still is what the node needs. What is fixed may be set to what it is.

@@ -1,5 +1,7 @@
 //! Kafka's numbers around configs: what has some, where a value comes from, of what type it is.
 
+use std::sync::Arc;
+
 use kafka_wire::ErrorCode;
 use protocol::ApplyError;
 use protocol::metadata::topic_config::ConfigKind;
@@ -12,8 +14,10 @@ use crate::core::Core;
 pub(crate) const TOPIC: i8 = 2;
 /// A broker, by its number; without a name, all of them.
 pub(crate) const BROKER: i8 = 4;
-/// Sorts that Kafka knows and of which there are none here: loggers of brokers, subscriptions to metrics, groups.
-pub(super) const NOT_SERVED: [i8; 3] = [8, 16, 32];
+/// A group, by its name; it need not be there.
+pub(crate) const GROUP: i8 = 32;
+/// Sorts that Kafka knows and of which there are none here: loggers of brokers, subscriptions to metrics.
+pub(super) const NOT_SERVED: [i8; 2] = [8, 16];
 
 /// Types of values.
 pub(super) const BOOLEAN: i8 = 1;
@@ -44,21 +48,36 @@ pub(crate) fn source_code(source: ConfigSource) -> i8 {
         ConfigSource::AllBrokers => 3,
         ConfigSource::Started => 4,
         ConfigSource::Default => 5,
+        ConfigSource::Group => 8,
     }
+}
+
+/// A resource that has configs.
+pub(super) enum Resource {
+    /// What must be there to have some.
+    Known(ConfigTarget),
+    /// A group's name.
+    Group(Arc<str>),
 }
 
 /// The resource that a request means.
 ///
 /// # Errors
 /// There is none of that sort or name; a sentence says what there is.
-pub(super) fn target(core: &Core, resource_type: i8, name: &str) -> Result<ConfigTarget, Refusal> {
+pub(super) fn resource(core: &Core, resource_type: i8, name: &str) -> Result<Resource, Refusal> {
     match resource_type {
-        TOPIC => topic(core, name),
-        BROKER if name.is_empty() => Ok(ConfigTarget::AllBrokers),
-        BROKER => broker(core, name),
+        TOPIC => topic(core, name).map(Resource::Known),
+        BROKER if name.is_empty() => Ok(Resource::Known(ConfigTarget::AllBrokers)),
+        BROKER => broker(core, name).map(Resource::Known),
+        GROUP if name.is_empty() => {
+            let message = "Default group resources are not allowed.";
+            Err(Refusal::new(ErrorCode::InvalidRequest, message))
+        }
+        GROUP => Ok(Resource::Group(name.into())),
         other => {
-            let message =
-                format!("resource type {other} is not served; topics ({TOPIC}) and brokers ({BROKER}) are");
+            let message = format!(
+                "resource type {other} is not served; topics ({TOPIC}), brokers ({BROKER}) and groups ({GROUP}) are"
+            );
             Err(Refusal::new(ErrorCode::InvalidRequest, message))
         }
     }

@@ -1,4 +1,4 @@
-//! DescribeConfigs: the configs in force for a topic or a broker, and where each value comes from.
+//! DescribeConfigs: the configs in force for a topic, a broker or a group, and where each value comes from.
 //!
 //! A short request may have a long answer. One resource is always told. More take room for what is told of them, and wait
 //! for some before they begin; what finds none beside the others is refused with an error at which clients ask again.
@@ -17,7 +17,8 @@ use record::TopicId;
 
 use super::Envelope;
 use super::broker_configs;
-use super::config_resource::{source_code, target, type_code};
+use super::config_resource::{Resource, resource, source_code, type_code};
+use super::group_configs;
 use super::topic_change::Refusal;
 use crate::core::Core;
 use crate::groups::own_config;
@@ -132,29 +133,29 @@ fn told(
 
 async fn describe(
     core: &Core,
-    resource: &DescribeConfigsResource,
+    wanted: &DescribeConfigsResource,
     detail: Detail,
     slices: &mut Slices,
 ) -> Result<Vec<DescribeConfigsResourceResult>, Refusal> {
-    let target = target(core, resource.resource_type, &resource.resource_name)?;
-    let mut configs = match target {
-        ConfigTarget::Topic(id) => core.with_metadata(|metadata| describe_topic(metadata, id, detail))?,
-        ConfigTarget::AllBrokers => core.with_metadata(|metadata| broker_configs::of_all(metadata, detail)),
-        ConfigTarget::Broker(_) => broker_configs::of_node(core, detail),
+    let mut configs = match resource(core, wanted.resource_type, &wanted.resource_name)? {
+        Resource::Known(ConfigTarget::Topic(id)) => {
+            core.with_metadata(|metadata| describe_topic(metadata, id, detail))?
+        }
+        Resource::Known(ConfigTarget::AllBrokers) => {
+            core.with_metadata(|metadata| broker_configs::of_all(metadata, detail))
+        }
+        Resource::Known(ConfigTarget::Broker(_)) => broker_configs::of_node(core, detail),
+        Resource::Group(group) => group_configs::of_group(core, &group, detail),
     };
     // No keys at all is how some clients say "all".
-    if let Some(keys) = resource
-        .configuration_keys
-        .as_ref()
-        .filter(|keys| !keys.is_empty())
-    {
+    if let Some(keys) = wanted.configuration_keys.as_ref().filter(|keys| !keys.is_empty()) {
         let names = configs.iter().map(|config| (config.name.clone(), false));
-        let mut wanted: BTreeMap<Text, bool> = names.collect();
+        let mut is_named: BTreeMap<Text, bool> = names.collect();
         for key in keys {
-            wanted.get_mut(key).into_iter().for_each(|wanted| *wanted = true);
+            is_named.get_mut(key).into_iter().for_each(|named| *named = true);
             slices.did(1).await;
         }
-        configs.retain(|config| wanted[&config.name]);
+        configs.retain(|config| is_named[&config.name]);
     }
     Ok(configs)
 }
@@ -209,7 +210,9 @@ fn synonym(config: &'static KnownConfig, value: &ConfigValue) -> DescribeConfigs
         name: match value.source {
             ConfigSource::Topic => Text::from_static(config.name),
             ConfigSource::Started => started_name(config.name),
-            ConfigSource::Broker | ConfigSource::AllBrokers | ConfigSource::Default => of_brokers(),
+            ConfigSource::Broker | ConfigSource::AllBrokers | ConfigSource::Default | ConfigSource::Group => {
+                of_brokers()
+            }
         },
         value: Some(Text::from(&*value.value)),
         source: source_code(value.source),

@@ -22,6 +22,7 @@ mod describe_quorum;
 mod describe_topic_partitions;
 pub(crate) mod elect_leaders;
 mod gather;
+mod group_configs;
 mod groups;
 mod init_producer_id;
 mod list_config_resources;

@@ -42,6 +42,7 @@ impl ChangeLog {
             Command::CreatePartitions { .. } => Change::PartitionsAdded,
             Command::SetTopicConfig { .. } => Change::TopicConfigsChanged,
             Command::SetBrokerConfig { .. } => Change::NodeConfigsChanged,
+            Command::SetGroupConfig { .. } => Change::GroupConfigsChanged,
             Command::SetReplicas { .. } | Command::OpenUncleanly { .. } => Change::ReplicasChanged,
             Command::DrainNode { .. }
             | Command::RemoveNode { .. }
@@ -89,6 +90,13 @@ fn tell(command: &Command, before: Option<&TopicBefore>) {
         Command::SetBrokerConfig { broker, changes } => {
             let node = broker.map_or_else(|| "all".to_owned(), |node| node.0.to_string());
             tracing::info!(node, configs = in_words(changes), "configs of nodes were changed");
+        }
+        Command::SetGroupConfig { group, changes } => {
+            tracing::info!(
+                group = &**group,
+                configs = in_words(changes),
+                "configs of a group were changed"
+            );
         }
         Command::SetReplicas {
             partition, replicas, ..

@@ -110,6 +110,10 @@ impl Core {
         }
         self.metadata.borrow_mut().clone_from(image);
         self.tell_next_producer_id();
+        for (group, _) in before.group_configs().chain(image.group_configs()) {
+            self.tell_pace(group);
+            slices.did(1).await;
+        }
         for topic in before.topics() {
             self.follow_later_holders(topic, &mut slices).await;
         }
@@ -208,6 +212,7 @@ impl Core {
                     slices.did(1).await;
                 }
             }
+            Command::SetGroupConfig { group, .. } => self.tell_pace(group),
             // Epochs begin on every partition that the node leads. A node is told of its own start before it serves.
             Command::StartNode { .. } => self.assign_replicas(slices).await,
             Command::SetReplicas { partition, .. }

@@ -15,8 +15,8 @@ use planted::{Bug, planted};
 use platform::work::Lane;
 use protocol::Leader;
 use protocol::groups::{
-    Action, Answer, Coordinator, GroupOffset, Name, NotPersisted, OffsetsPlace, PersistId, Planning, Request,
-    Settings, Ticket, TopicChange,
+    Action, Answer, Coordinator, GroupOffset, Name, NotPersisted, OffsetsPlace, OwnPace, PersistId, Planning,
+    Request, Settings, Ticket, TopicChange,
 };
 use record::{Epoch, PartitionId, Record, whole_ms};
 use shard::{Acks, AppendAnswer, AppendRefusal, AppendRequest, Chore, Shard};
@@ -78,12 +78,15 @@ impl GroupHost {
         planner: Rc<Lane>,
         settings: Settings,
         change_log: Arc<ChangeLog>,
-        topics: Vec<TopicChange>,
+        (topics, paces): (Vec<TopicChange>, Vec<(Name, OwnPace)>),
     ) -> Rc<GroupHost> {
         let now = shard.clock.monotonic();
         let unix_ms_at_zero = shard.clock.wall_ms().saturating_sub(whole_ms(now));
         let mut coordinator = Coordinator::new(settings, unix_ms_at_zero);
         coordinator.handle_topics(now, topics);
+        for (group, own) in paces {
+            coordinator.handle_pace(group, own);
+        }
         let (appending, appended) = mpsc::unbounded_channel();
         let (planning, to_plan) = mpsc::unbounded_channel();
         let (epoch, rewriting) = led.unzip();
@@ -184,6 +187,11 @@ impl GroupHost {
         let now = self.tell_time();
         self.coordinator.borrow_mut().handle_topics(now, changes);
         self.act();
+    }
+
+    /// Tells the coordinator what a group's configs set.
+    pub(super) fn handle_pace(&self, group: Name, own: OwnPace) {
+        self.coordinator.borrow_mut().handle_pace(group, own);
     }
 
     /// The epoch in which it serves, of a partition that others hold, too.

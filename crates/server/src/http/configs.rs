@@ -1,4 +1,4 @@
-//! Configs of topics and of nodes: what is in force, and changes while the node runs.
+//! Configs of topics, of nodes and of groups: what is in force, and changes while the node runs.
 //!
 //! Both take the way of Kafka's own requests, DescribeConfigs and IncrementalAlterConfigs: what a config is, who may change
 //! it and what values it takes is not known here.
@@ -13,7 +13,7 @@ use kafka_wire::{DescribeConfigsRequest, IncrementalAlterConfigsRequest, Text};
 use protocol::metadata::{ConfigSource, topic_config};
 use serde::Serialize;
 
-use crate::api::config_resource::{BROKER, TOPIC, source_code};
+use crate::api::config_resource::{BROKER, GROUP, TOPIC, source_code};
 use crate::api::{Envelope, alter_configs, describe_configs};
 use crate::caller::Caller;
 use crate::config::plain_value;
@@ -32,8 +32,9 @@ const DESCRIBE_VERSION: i16 = 4;
 const ALTER_VERSION: i16 = 1;
 
 /// Where a value comes from, as it is told here.
-const SOURCES: [(ConfigSource, &str); 5] = [
+const SOURCES: [(ConfigSource, &str); 6] = [
     (ConfigSource::Topic, "topic"),
+    (ConfigSource::Group, "group"),
     (ConfigSource::Broker, "node"),
     (ConfigSource::AllBrokers, "cluster"),
     (ConfigSource::Started, "start"),
@@ -96,6 +97,11 @@ impl Resource {
         })
     }
 
+    /// A group, which need not be there.
+    fn group(name: String) -> Resource {
+        Resource { number: GROUP, name }
+    }
+
     /// This node.
     fn node(app: &App) -> Resource {
         Resource {
@@ -132,6 +138,7 @@ impl Resource {
         let problem = change_problem(code, message.map(Text::as_str), Kind::InvalidConfig);
         Err(match self.number {
             TOPIC => problem.with("topic", self.name.as_str()),
+            GROUP => problem.with("group", self.name.as_str()),
             _ => problem,
         })
     }
@@ -148,6 +155,30 @@ pub(super) async fn of_topic(
     let topic = Resource::topic(&app, &name).await?;
     let configs = describe(&app, caller, &topic, None).await?;
     Ok(Json(Configs { configs }))
+}
+
+/// Answers `GET /v1/groups/{group}/configs`.
+pub(super) async fn of_group(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<Arc<Caller>>,
+    Path(name): Path<String>,
+    request: Request,
+) -> Result<Json<Configs>, Problem> {
+    Query::read(request.uri().query(), &[])?;
+    let configs = describe(&app, caller, &Resource::group(name), None).await?;
+    Ok(Json(Configs { configs }))
+}
+
+/// Answers `PATCH /v1/groups/{group}/configs`.
+pub(super) async fn change_group(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<Arc<Caller>>,
+    Path(name): Path<String>,
+    request: Request,
+) -> Result<Json<ChangedConfigs>, Problem> {
+    let query = Query::read(request.uri().query(), &["dry_run"])?;
+    let group = Resource::group(name);
+    change(&app, caller, &group, &group, &query, request).await
 }
 
 /// Answers `GET /v1/configs`.

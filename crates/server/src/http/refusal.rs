@@ -198,6 +198,7 @@ pub(super) fn change_problem(code: i16, message: Option<&str>, invalid: Kind) ->
     const INVALID: &[ErrorCode] = &[
         ErrorCode::InvalidTopicException,
         ErrorCode::InvalidConfig,
+        ErrorCode::InvalidGroupId,
         ErrorCode::InvalidPartitions,
         ErrorCode::InvalidReplicationFactor,
         ErrorCode::InvalidReplicaAssignment,

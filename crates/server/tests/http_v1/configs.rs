@@ -271,3 +271,18 @@ fn queries_and_topics_that_are_not_there() {
     );
     assert_ne!(config(&http.get(OF_TOPIC), "retention.ms").0, "1");
 }
+
+#[test]
+fn a_group_has_configs_whether_it_is_there_or_not() {
+    let (_node, http) = start();
+    let of_group = "/v1/groups/readers/configs";
+    let session = "consumer.session.timeout.ms";
+    assert_eq!(config(&http.get(of_group), session), pair("45000", "default"));
+    let changed = http.patch(of_group, json!({ session: "60000" }).to_string());
+    assert_eq!(config(&changed, session), pair("60000", "group"));
+    let refused = http.patch(of_group, json!({ session: "5" }).to_string());
+    expect(&refused, 422, "invalid-config", session);
+    assert_eq!(refused.json()["group"], "readers");
+    let given_up = http.patch(of_group, json!({ session: null }).to_string());
+    assert_eq!(config(&given_up, session), pair("45000", "default"));
+}

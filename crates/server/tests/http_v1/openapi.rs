@@ -113,7 +113,7 @@ fn all_that_is_described_can_be_called_and_answers_as_it_says() {
             called.insert(id.to_owned());
         }
     }
-    assert_eq!(called.len(), 38, "{called:?}");
+    assert_eq!(called.len(), 40, "{called:?}");
 }
 
 #[test]

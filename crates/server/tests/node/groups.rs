@@ -2,6 +2,7 @@
 
 mod classic;
 mod compacted;
+mod configs;
 mod consumer;
 mod coordinators;
 mod damage;

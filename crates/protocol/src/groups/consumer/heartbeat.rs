@@ -312,7 +312,7 @@ fn left(cx: &Context, request: &ConsumerHeartbeat) -> Heard {
     Heard {
         member: Name::clone(&request.member),
         epoch: request.presence.epoch(),
-        heartbeat_interval: cx.settings.consumer_heartbeat_interval,
+        heartbeat_interval: cx.pace.heartbeat_interval,
         assignment: None,
     }
 }

@@ -375,7 +375,7 @@ impl Consumer {
         View {
             topics: Arc::clone(&cx.topics),
             matching: expressions.collect(),
-            heartbeat_interval: cx.settings.consumer_heartbeat_interval,
+            heartbeat_interval: cx.pace.heartbeat_interval,
             unix_ms: cx.unix_ms(),
             classic_bytes_max: cx.settings.classic_bytes_max,
             log_bytes_max: log_bytes_max(cx),

@@ -164,7 +164,7 @@ impl Member {
     pub(super) fn session_timeout(&self, cx: &Context) -> Duration {
         match &self.said.classic {
             Some(classic) => classic.session_timeout,
-            None => cx.settings.consumer_session_timeout,
+            None => cx.pace.session_timeout,
         }
     }
 }

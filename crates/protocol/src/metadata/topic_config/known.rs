@@ -83,6 +83,11 @@ impl KnownConfig {
         KnownConfig { rule, ..self }
     }
 
+    /// The same as a value of another type.
+    pub(in crate::metadata) const fn of_kind(self, kind: ConfigKind) -> KnownConfig {
+        KnownConfig { kind, ..self }
+    }
+
     /// Checks that `value` may be set. Blanks around it are not allowed: the value is checked as it is kept.
     ///
     /// # Errors

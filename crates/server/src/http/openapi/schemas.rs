@@ -234,7 +234,7 @@ fn configs() -> Vec<(&'static str, Value)> {
         ("value", text()),
         (
             "source",
-            json!({ "enum": ["topic", "node", "cluster", "start", "default"] }),
+            json!({ "enum": ["topic", "group", "node", "cluster", "start", "default"] }),
         ),
         ("read_only", boolean()),
         ("documentation", text()),

@@ -12,6 +12,7 @@ use crate::support::Wire;
 // Resources that have configs.
 pub(crate) const TOPIC: i8 = 2;
 pub(crate) const BROKER: i8 = 4;
+pub(crate) const GROUP: i8 = 32;
 // Operations on a config.
 pub(crate) const SET: i8 = 0;
 pub(crate) const DELETE: i8 = 1;

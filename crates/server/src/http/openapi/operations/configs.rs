@@ -16,6 +16,14 @@ pub(in super::super::super) fn of_topic() -> Value {
     })
 }
 
+pub(in super::super::super) fn of_group() -> Value {
+    json!({
+        "operationId": "groupConfigs",
+        "summary": "The configs in force for a group, whether it is there or not, and where each comes from",
+        "responses": answers("200", "All configs that a group can have.", "Configs", &[Kind::MalformedQuery]),
+    })
+}
+
 pub(in super::super::super) fn of_node() -> Value {
     json!({
         "operationId": "nodeConfigs",
@@ -32,6 +40,16 @@ pub(in super::super::super) fn change_topic() -> Value {
         "parameters": [dry_run()],
         "requestBody": changes(json!({ "retention.ms": "3600000", "segment.bytes": null })),
         "responses": answers("200", CHANGED, "ChangedConfigs", &[&[Kind::UnknownTopic], OF_CHANGE].concat()),
+    })
+}
+
+pub(in super::super::super) fn change_group() -> Value {
+    json!({
+        "operationId": "changeGroupConfigs",
+        "summary": "Change configs of a group, whether it is there or not, all of them or none",
+        "parameters": [dry_run()],
+        "requestBody": changes(json!({ "consumer.session.timeout.ms": "60000" })),
+        "responses": answers("200", CHANGED, "ChangedConfigs", OF_CHANGE),
     })
 }
 
