@@ -255,7 +255,8 @@ class Story:
         for member in list(self.members):
             self._leave(member)
         self._wait_for_members("all left")
-        before, again = self.witness.committed(), self.ledger.read_again()
+        before = wait_until(self.witness.committed, WITHIN_RECORDS, "the committed offsets are told")
+        again = self.ledger.read_again()
         self.node.restart()
         self._renew_witness()
         after = wait_until(self.witness.committed, WITHIN_RECORDS, "the committed offsets are told")
