@@ -86,7 +86,7 @@ pub struct Append {
     /// Nodes die meanwhile: records that were not acknowledged are sent again until they are, and are there once.
     #[serde(default)]
     pub retry: bool,
-    /// Whether each batch is a transaction, with its records in one shard after the other.
+    /// Each batch is a transaction, with its records in one shard after the other.
     #[serde(default)]
     pub transactional: bool,
 }

@@ -98,7 +98,7 @@ pub(super) struct Load {
     pub(super) rate: Option<f64>,
     pub(super) share_of_maximum: Option<f64>,
     pub(super) follow: bool,
-    /// Whether each batch is a transaction.
+    /// Each batch is a transaction.
     pub(super) transactional: bool,
     /// Of each client that reads, and the payloads that one request may bring, unless it is what others bring.
     pub(super) consumers: u32,

@@ -1,6 +1,6 @@
 //! The group as its user has it: proposals, voters, messages. Nothing here decides anything; the library does.
 //!
-//! What is awaited is boxed: so the library is compiled with this crate, and not once more in each that awaits it.
+//! Futures are boxed: so the library is compiled with this crate, and not once more in each that awaits one.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};

@@ -54,7 +54,7 @@ pub(crate) fn source_code(source: ConfigSource) -> i8 {
 
 /// A resource that has configs.
 pub(super) enum Resource {
-    /// What must be there to have some.
+    /// A topic or brokers, which must be there.
     Known(ConfigTarget),
     /// A group's name.
     Group(Arc<str>),
