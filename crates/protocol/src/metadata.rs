@@ -11,6 +11,7 @@
 mod apply;
 pub mod broker_config;
 mod command;
+mod config_values;
 mod configs;
 pub mod group_config;
 mod group_log;
@@ -38,6 +39,7 @@ pub use apply::ApplyError;
 pub use broker_config::{BrokerConfig, KnownBrokerConfig};
 pub use command::{Address, COMMAND_BYTES_MAX, Command, Drain, Home, ReplicaSet};
 pub(crate) use command::{read_address, read_home, write_address, write_home};
+pub use config_values::{ConfigSort, ConfigValues};
 pub use configs::{ConfigEdit, ConfigOperation, ConfigTarget, ConfigValue, ConfigWish};
 pub use group_config::{GROUP_CONFIGS, GroupConfig};
 pub use group_log::{Effect, GroupImage, PROPOSAL_COMMANDS_MAX, Process, Proposal, image_entries};

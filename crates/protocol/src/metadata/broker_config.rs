@@ -4,9 +4,7 @@
 //! topic's own value and before what the node was started with. What is set here takes effect without a restart, or has none and
 //! its documentation says so.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
+use super::config_values::{ConfigSort, ConfigValues};
 use super::topic_config::{self, ConfigChange, ConfigError, ConfigKind, KnownConfig};
 
 /// Kafka's names for the cluster's values of topic configs: the topic's name and the broker's, sorted by the topic's. Those
@@ -288,64 +286,25 @@ pub(super) fn told_for_topics(name: &str) -> String {
     of_topics.map_or_else(String::new, |name| format!("; for topics it is {name}"))
 }
 
-/// The values that are set for one broker, or for all of them. Every value in it is valid.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct BrokerConfig {
-    values: BTreeMap<&'static str, Arc<str>>,
+/// The configs of brokers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct OfBrokers;
+
+impl ConfigSort for OfBrokers {
+    fn check(change: &ConfigChange) -> Result<&'static str, ConfigError> {
+        let known = KnownBrokerConfig::find(&change.name)?;
+        change.value.iter().try_for_each(|value| known.check(value))?;
+        Ok(known.name)
+    }
 }
 
+/// The values that are set for one broker, or for all of them.
+pub type BrokerConfig = ConfigValues<OfBrokers>;
+
 impl BrokerConfig {
-    /// Nothing set.
-    #[must_use]
-    pub fn new() -> BrokerConfig {
-        BrokerConfig::default()
-    }
-
-    /// Checks that a change may be made.
-    ///
-    /// # Errors
-    /// See [`ConfigError`].
-    pub fn check(change: &ConfigChange) -> Result<(), ConfigError> {
-        let known = KnownBrokerConfig::find(&change.name)?;
-        change.value.as_ref().map_or(Ok(()), |value| known.check(value))
-    }
-
-    /// Makes all changes or, if one is refused, none.
-    ///
-    /// # Errors
-    /// See [`ConfigError`].
-    pub fn change(&mut self, changes: &[ConfigChange]) -> Result<(), ConfigError> {
-        changes.iter().try_for_each(BrokerConfig::check)?;
-        for change in changes {
-            let name = KnownBrokerConfig::find(&change.name)?.name;
-            match &change.value {
-                Some(value) => self.values.insert(name, Arc::clone(value)),
-                None => self.values.remove(name),
-            };
-        }
-        Ok(())
-    }
-
-    /// The value set here, if one is.
-    #[must_use]
-    pub fn get(&self, name: &str) -> Option<&Arc<str>> {
-        self.values.get(name)
-    }
-
-    /// Says whether nothing is set.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.values.is_empty()
-    }
-
-    /// The values that are set here, sorted by name.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&'static str, &Arc<str>)> + '_ {
-        self.values.iter().map(|(name, value)| (*name, value))
-    }
-
     /// The values that are set here for topics, as changes of topic configs.
     pub(super) fn for_topics(&self) -> impl Iterator<Item = ConfigChange> + '_ {
-        self.values.iter().filter_map(|(name, value)| {
+        self.iter().filter_map(|(name, value)| {
             let topic_config = KnownBrokerConfig::find(name).ok()?.topic_config?;
             Some(ConfigChange::set(topic_config, value))
         })

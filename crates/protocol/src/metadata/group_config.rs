@@ -1,10 +1,10 @@
 //! The configs of consumer groups that clients change while nodes run (Kafka's dynamic group configs, KIP-848). A group may have some
 //! before it is there, and keeps them when it is gone.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::config_values::{ConfigSort, ConfigValues};
 use super::configs::{ConfigOperation, ConfigWish};
 use super::topic_config::{self, ConfigChange, ConfigError, ConfigKind, KnownConfig};
 use super::{ApplyError, Command, Metadata, PlanError, Plans};
@@ -39,11 +39,20 @@ const GROUP_BYTES_MAX: usize = 512;
 /// Groups that may have configs: every core keeps them.
 const GROUPS_MAX: usize = 10_000;
 
-/// The values that are set for one group. Every value in it is valid.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct GroupConfig {
-    values: BTreeMap<&'static str, Arc<str>>,
+/// The configs of groups.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct OfGroups;
+
+impl ConfigSort for OfGroups {
+    fn check(change: &ConfigChange) -> Result<&'static str, ConfigError> {
+        let known = GroupConfig::find(&change.name)?;
+        change.value.iter().try_for_each(|value| known.check(value))?;
+        Ok(known.name)
+    }
 }
+
+/// The values that are set for one group.
+pub type GroupConfig = ConfigValues<OfGroups>;
 
 impl GroupConfig {
     /// The config called `name`.
@@ -58,47 +67,11 @@ impl GroupConfig {
         all.find(|known| known.name == name).ok_or_else(unknown)
     }
 
-    /// Checks that a change may be made.
-    ///
-    /// # Errors
-    /// See [`ConfigError`].
-    pub fn check(change: &ConfigChange) -> Result<(), ConfigError> {
-        let known = GroupConfig::find(&change.name)?;
-        change.value.as_ref().map_or(Ok(()), |value| known.check(value))
-    }
-
-    /// Makes all changes or, if one is refused, none.
-    ///
-    /// # Errors
-    /// See [`ConfigError`].
-    pub fn change(&mut self, changes: &[ConfigChange]) -> Result<(), ConfigError> {
-        changes.iter().try_for_each(GroupConfig::check)?;
-        for change in changes {
-            let name = GroupConfig::find(&change.name)?.name;
-            match &change.value {
-                Some(value) => self.values.insert(name, Arc::clone(value)),
-                None => self.values.remove(name),
-            };
-        }
-        Ok(())
-    }
-
-    /// The value set here, if one is.
-    #[must_use]
-    pub fn get(&self, name: &str) -> Option<&Arc<str>> {
-        self.values.get(name)
-    }
-
     /// The time that is set here in milliseconds, if it is.
     #[must_use]
     pub fn time(&self, name: &str) -> Option<Duration> {
         let milliseconds = self.get(name)?.parse().ok()?;
         Some(Duration::from_millis(milliseconds))
-    }
-
-    /// The values that are set here, sorted by name.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&'static str, &Arc<str>)> + '_ {
-        self.values.iter().map(|(name, value)| (*name, value))
     }
 }
 
@@ -170,9 +143,10 @@ impl Metadata {
     }
 
     pub(super) fn set_group_config(&mut self, group: &Arc<str>, changes: &[ConfigChange]) {
-        let config = self.group_configs.entry(Arc::clone(group)).or_default();
+        let configs = &mut self.group_configs;
+        let config = configs.entry(Arc::clone(group)).or_default();
         config.change(changes).expect("checked");
-        if config.values.is_empty() {
+        if config.is_empty() {
             self.group_configs.remove(group);
         }
     }

@@ -10,14 +10,13 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
 use std::str::EscapeDebug;
 use std::sync::Arc;
 
 use thiserror::Error;
 
-use super::FeatureLevel;
 use super::broker_config::{FEATURES_EPOCH, TRANSACTION_VERSION, told_for_nodes, told_for_topics};
+use super::{ConfigSort, ConfigValues, FeatureLevel};
 
 pub use known::{CONFIG_VALUE_BYTES_MAX, ConfigKind, ConfigUnit, KnownConfig, REPLICAS_BYTES_MAX, find};
 pub(super) use known::{bytes, check_length, milliseconds, number};
@@ -209,12 +208,19 @@ impl ConfigEntry {
     }
 }
 
-/// A set of configs that differ from those beneath: of a topic above the cluster's, or of the cluster above
-/// the built-in ones. Every value in it is valid.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct TopicConfig {
-    values: BTreeMap<&'static str, Arc<str>>,
+/// The configs of topics, or of the cluster for all topics.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct OfTopics;
+
+impl ConfigSort for OfTopics {
+    fn check(change: &ConfigChange) -> Result<&'static str, ConfigError> {
+        change.check()?;
+        Ok(find(&change.name)?.name)
+    }
 }
+
+/// A set of configs that differ from those beneath: of a topic above the cluster's, or of the cluster above the built-in ones.
+pub type TopicConfig = ConfigValues<OfTopics>;
 
 /// One change of a topic's configs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -280,28 +286,6 @@ impl ConfigChange {
 }
 
 impl TopicConfig {
-    /// Nothing overridden.
-    #[must_use]
-    pub fn new() -> TopicConfig {
-        TopicConfig::default()
-    }
-
-    /// Makes all changes or, if one is refused, none.
-    ///
-    /// # Errors
-    /// See [`ConfigError`].
-    pub fn change(&mut self, changes: &[ConfigChange]) -> Result<(), ConfigError> {
-        changes.iter().try_for_each(ConfigChange::check)?;
-        for change in changes {
-            let name = find(&change.name)?.name;
-            match &change.value {
-                Some(value) => self.values.insert(name, Arc::clone(value)),
-                None => self.values.remove(name),
-            };
-        }
-        Ok(())
-    }
-
     /// Checks that the values that are set here go together. Only a topic's own are asked: of what is set for the topic and for
     /// all, nobody may have seen both.
     ///
@@ -341,16 +325,5 @@ impl TopicConfig {
     #[must_use]
     pub fn is_ordered(&self) -> bool {
         self.get(ORDER).is_some_and(|value| **value == *TOTAL)
-    }
-
-    /// The value set here, if one is.
-    #[must_use]
-    pub fn get(&self, name: &str) -> Option<&Arc<str>> {
-        self.values.get(name)
-    }
-
-    /// The configs that are set here, sorted by name.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&'static str, &Arc<str>)> + '_ {
-        self.values.iter().map(|(name, value)| (*name, value))
     }
 }
